@@ -1,10 +1,11 @@
 //! The `sandtable` command: its grammar and its exit codes.
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_runtime::sandbox::{Budget, Flags, serve};
 
 use crate::commands;
+use crate::ui::{self, Colour};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -34,6 +35,38 @@ Examples:
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Say only results and what went wrong.
+    #[arg(long, short, global = true)]
+    quiet: bool,
+    /// When to colour errors and verdicts.
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    color: Colour,
+}
+
+/// The commands by what they are for, in the order of the help.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Experiments", &["new", "run", "plan", "verify", "explain"]),
+    ("Results", &["report", "compare", "show", "claims", "rank", "bundle", "store"]),
+    ("Clusters", &["capture", "what-if", "shadow", "trace"]),
+    ("Sweeps on other machines", &["submit", "status", "cancel", "merge"]),
+    ("Policies and predictors", &["policy", "score", "env", "predictor", "model"]),
+    ("This machine and this program", &["hardware", "completions", "man", "reference", "help"]),
+];
+
+/// The command line, its help in groups.
+pub(crate) fn grammar() -> clap::Command {
+    let command = Cli::command();
+    let mut list = String::new();
+    for (heading, names) in GROUPS {
+        list.push_str(&format!("\n{heading}:\n"));
+        for name in names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map_or("Print this message, or the help of a command".into(), ToString::to_string);
+            list.push_str(&format!("  {name:<12} {about}\n"));
+        }
+    }
+    let template = format!("{{about}}\n\n{{usage-heading}} {{usage}}\n{list}\nOptions:\n{{options}}{{after-help}}");
+    command.help_template(template)
 }
 
 #[derive(Debug, Subcommand)]
@@ -135,13 +168,15 @@ fn hear() {
 
 /// Runs the command line; what the process ends with.
 pub fn main() -> u8 {
-    let cli = match Cli::try_parse() {
+    let parsed = grammar().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
             return if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done } as u8;
         }
     };
+    ui::talk(cli.quiet, cli.color);
     hear();
     sandtable_run::code::compile_in_a_child();
     let ended = match cli.command {
@@ -192,5 +227,23 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::Completions(args) => commands::generate::completions(&args, Cli::command()),
         Command::Man(args) => commands::generate::man(&args, Cli::command()),
         Command::Reference(args) => commands::generate::reference(&args, Cli::command()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let mut command = Cli::command();
+        command.build();
+        let mut there: Vec<&str> =
+            command.get_subcommands().filter(|one| !one.is_hide_set()).map(clap::Command::get_name).collect();
+        // `help` is clap's own.
+        let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        there.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(there, listed);
     }
 }

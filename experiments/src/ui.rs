@@ -7,8 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sandtable_core::display::span;
 use sandtable_core::error::ExitCode;
 use sandtable_hardware::text::turns;
+
+mod paint;
+
+pub use paint::Colour;
 
 /// Text as it may reach a terminal: whatever would move the cursor, colour or turn the direction of what follows is written
 /// as `\u001b`, which JSON reads as what it was.
@@ -33,7 +38,9 @@ pub fn result(text: &str) {
         return;
     }
     let mut out = std::io::stdout().lock();
-    match out.write_all(shown(text).as_bytes()).and_then(|()| out.flush()) {
+    let text = shown(text);
+    let text = if paint::colours(out.is_terminal()) { paint::verdicts(&text).into() } else { text };
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => {}
         // The reader of a closed pipe has what it wanted; the exit code is still that of the whole command.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => CLOSED.store(true, Ordering::Relaxed),
@@ -51,21 +58,64 @@ pub fn is_closed() -> bool {
 
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Writes a line for people.
+/// Writes a line for people; with `--quiet` only what went wrong.
 pub fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", shown(text));
+    if QUIET.load(Ordering::Relaxed) && !paint::is_trouble(text) {
+        return;
+    }
+    let mut err = std::io::stderr().lock();
+    let text = shown(text);
+    let text = if paint::colours(err.is_terminal()) { paint::troubles(&text).into() } else { text };
+    let _ = writeln!(err, "{text}");
 }
 
-/// A progress bar on stderr; hidden where stderr is no terminal.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// How a command talks: `quiet` says only what went wrong.
+pub fn talk(quiet: bool, colour: Colour) {
+    QUIET.store(quiet, Ordering::Relaxed);
+    paint::choose(colour);
+}
+
+/// How often progress is told where stderr is no terminal.
+const TOLD_EVERY: Duration = Duration::from_secs(30);
+
+/// A progress bar on stderr; where that is no terminal a line every half minute. Where there is nothing to do it is hidden.
 pub fn progress(length: u64, hidden: bool) -> ProgressBar {
     let bar = ProgressBar::new(length);
-    if hidden || !std::io::stderr().is_terminal() {
+    if hidden || length == 0 || QUIET.load(Ordering::Relaxed) {
         bar.set_draw_target(ProgressDrawTarget::hidden());
-    } else if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} cells  {elapsed}  {msg}") {
+    } else if !std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+        tell(bar.clone());
+    } else if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} cells  {elapsed}, {eta} left  {msg}") {
         bar.set_style(style);
         bar.enable_steady_tick(Duration::from_millis(200));
     }
     bar
+}
+
+/// Tells from time to time how far a hidden bar is, until it is finished.
+fn tell(bar: ProgressBar) {
+    let telling = move || {
+        let mut told = Duration::ZERO;
+        // A bar that is finished is seen soon: the thread does not outlive its work by much.
+        while !bar.is_finished() {
+            std::thread::sleep(Duration::from_millis(250));
+            if bar.elapsed() < told + TOLD_EVERY || bar.is_finished() {
+                continue;
+            }
+            told = bar.elapsed();
+            let (done, of) = (bar.position(), bar.length().unwrap_or(0));
+            let left = match done {
+                0 => String::new(),
+                _ => format!(", about {} left", span(told.as_secs_f64() / done as f64 * (of - done) as f64)),
+            };
+            note(&format!("{done} of {of} cells after {}{left}", span(told.as_secs_f64())));
+        }
+    };
+    // Without a thread there is no telling, and all else goes on.
+    let _ = std::thread::Builder::new().name("progress".into()).spawn(telling);
 }
 
 /// A line on stderr for a program that follows: how many of how many are done, and which was the last.

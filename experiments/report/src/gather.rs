@@ -14,9 +14,8 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::data::{Drawn, Timeline};
-use super::figures::{drawn, drawn_points, timelines};
-use super::plot::DRAWS;
+use super::data::{Drawn, Timeline, data, drawn};
+use super::figures::{drawn_points, of_page, timelines};
 use crate::table;
 
 /// All of a report.
@@ -34,12 +33,14 @@ pub struct Gathered {
     pub referenced: bool,
     /// The metrics of every policy and variant.
     pub metrics: Metrics,
-    /// The points of the sweep that have figures, in words.
-    pub points: Vec<String>,
+    /// How many points of the sweep have figures.
+    pub points: usize,
     /// Figures with their captions.
     pub figures: Vec<Drawn>,
     /// GPUs over time, by policy.
     pub timelines: Vec<Timeline>,
+    /// What the page's script draws: columns of figures, metrics and timelines.
+    pub data: Value,
     /// How queues fared, if there are any.
     pub queues: Metrics,
     /// How good predictors were: by, quantity, answers a run, MAE, bias.
@@ -113,14 +114,15 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
         notes.push(format!("Told the truth, which no real scheduler is: {oracles}."));
     }
     let points = drawn_points(plan, store);
-    if DRAWS && points.1 > 0 {
-        let drawn = points.0.len();
+    if points.1 > 0 {
         notes.push(format!(
-            "Figures are of the first {drawn} points of the sweep, not of {} more: `--at PATH=VALUE` chooses.",
-            points.1
+            "Figures of jobs are of the first {} points of the sweep, not of {} more: `--at PATH=VALUE` chooses.",
+            points.0, points.1
         ));
     }
     let claims: Vec<ClaimRow> = claim::measure(plan, &known).iter().map(claim::in_words).collect();
+    let figures = of_page(plan, store)?;
+    let (timelines, named) = timelines(plan, store)?;
     Ok(Gathered {
         title: plan.title.clone(),
         notes,
@@ -129,8 +131,9 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
         claims,
         metrics: Metrics { table: table::metrics(plan, &known), notes: table::notes(plan, &known) },
         points: points.0,
-        figures: drawn(plan, store, &known)?,
-        timelines: timelines(plan, store)?,
+        data: data(plan, store, &known, &figures, &timelines, named),
+        figures: drawn(&figures),
+        timelines,
         queues: Metrics { table: table::queues(plan, &known), notes: Vec::new() },
         predictors: table::predictors(plan, &known),
         provenance: provenance(plan, store, spec, command, when)?,

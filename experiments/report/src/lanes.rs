@@ -1,24 +1,25 @@
-//! The timeline of GPUs: a lane each, jobs on it as bars, side by side where several are there at once.
+//! The timeline of GPUs: a lane each, jobs on it as bars, side by side where several are there at once. Of many GPUs it is a map
+//! of how many are held, by nodes and time.
 //!
 //! Stays too short to be seen are drawn together, so that a page of ten thousand jobs stays a page.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-use sandtable_core::display::span;
 use sandtable_hardware::GpuId;
 use sandtable_results::reader::rowed;
 use sandtable_results::schema::{JobRecord, StayRecord};
 use serde_json::{Value, json};
 
-/// Lanes that are drawn; a fleet that has more shows the first.
-pub const MOST_LANES: u32 = 128;
+use super::data::Timeline;
+
+/// A fleet that has more GPUs is a map.
+const MOST_LANES: u32 = 128;
 /// Bars that are drawn at most.
-const MOST_BARS: usize = 4_000;
-/// Width of the drawing, in its own units.
-const WIDTH: f64 = 1200.0;
-/// Where bars begin: the names of nodes are to their left.
-const LEFT: f64 = 96.0;
+const MOST_BARS: usize = 2_000;
+/// Places of time, as bars count them.
+const TICKS: f64 = 1e5;
+/// Rows of a map at most, and its stretches of time.
+const MAP: (usize, usize) = (96, 240);
 
 /// A bar: some stays on one GPU.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,152 +36,146 @@ struct Bar {
     short: bool,
 }
 
-/// A timeline: the drawing, and the words that are shown when a reader points at a bar.
-pub struct Lanes {
-    /// SVG.
-    pub svg: String,
-    /// By bar: what is said of it.
-    pub bars: Value,
-    /// What was left out, in words; empty: nothing.
-    pub note: String,
+/// Jobs that timelines name, each once: those of a seed are the same under every policy.
+#[derive(Default)]
+pub(super) struct Named {
+    places: BTreeMap<String, usize>,
+    id: Vec<Value>,
+    gpus: Vec<Value>,
+    submit: Vec<Value>,
+}
+
+impl Named {
+    /// The place of a job.
+    fn place(&mut self, job: &JobRecord) -> usize {
+        let key = format!("{} {}", job.job_id, job.submit_s.f64());
+        if let Some(place) = self.places.get(&key) {
+            return *place;
+        }
+        let place = self.id.len();
+        self.places.insert(key, place);
+        self.id.push(json!(job.job_id));
+        self.gpus.push(json!(job.gpus));
+        self.submit.push(whole(job.submit_s.f64()));
+        place
+    }
+
+    /// As columns.
+    pub(super) fn columns(self) -> Value {
+        json!({"id": self.id, "gpus": self.gpus, "submit": self.submit})
+    }
+}
+
+/// Seconds with as many digits as people read.
+fn whole(seconds: f64) -> Value {
+    if seconds >= 1000.0 { json!(seconds.round() as u64) } else { json!((seconds * 100.0).round() / 100.0) }
 }
 
 /// The timeline of a run.
-pub fn lanes(nodes: &[(String, u32)], jobs: &[JobRecord], stays: &[StayRecord]) -> Lanes {
+pub(super) fn timeline(nodes: &[(String, u32)], jobs: &[JobRecord], stays: &[StayRecord], named: &mut Named) -> Timeline {
     let gpus: u32 = nodes.iter().map(|(_, gpus)| gpus).sum();
-    let shown = gpus.min(MOST_LANES);
-    let end = stays.iter().map(|stay| stay.to_s).max().unwrap_or_default().f64();
+    let (data, note) = if gpus > MOST_LANES { map(nodes, stays) } else { lanes(nodes, gpus, jobs, stays, named) };
+    Timeline { policy: String::new(), run: String::new(), note, data }
+}
+
+/// When the last GPU was let go, in seconds.
+fn end(stays: &[StayRecord]) -> f64 {
+    stays.iter().map(|stay| stay.to_s).max().unwrap_or_default().f64()
+}
+
+/// A lane a GPU. Of a lane each row is a list of three numbers a bar: ticks since the bar before, its ticks, and its job or, below
+/// zero, how many short stays it is.
+fn lanes(nodes: &[(String, u32)], gpus: u32, jobs: &[JobRecord], stays: &[StayRecord], named: &mut Named) -> (Value, String) {
+    let end = end(stays);
     let index: BTreeMap<&str, usize> = jobs.iter().enumerate().map(|(at, row)| (row.job_id.as_str(), at)).collect();
-    let (all, rows) = stacked(stays, &index, shown);
-    let scale = if end > 0.0 { (WIDTH - LEFT) / end } else { 0.0 };
-    // The least width that leaves few enough bars.
-    let mut least = 0.75;
-    let mut bars = merged(&all, least / scale.max(1e-12));
-    while bars.len() > MOST_BARS && least < WIDTH {
+    let (all, rows) = stacked(stays, &index);
+    // The least width that leaves few enough bars, as part of the whole.
+    let mut least = 1e-4;
+    let mut bars = merged(&all, least * end);
+    while bars.len() > MOST_BARS && least < 1.0 {
         least *= 2.0;
-        bars = merged(&all, least / scale.max(1e-12));
+        bars = merged(&all, least * end);
     }
     let together: usize = bars.iter().filter(|bar| bar.count > 1).map(|bar| bar.count).sum();
-    let mut notes = Vec::new();
-    if shown < gpus {
-        notes.push(format!("the first {shown} of {gpus} GPUs"));
-    }
-    if together > 0 {
-        notes.push(format!("{together} stays too short to be seen are drawn together, in grey"));
-    }
-    let tall = if shown <= 32 { 18.0 } else { 11.0 };
-    let (top, height) = (8.0, 8.0 + f64::from(shown) * tall + 30.0);
-    let mut svg = format!(
-        "<svg class=\"lanes\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" tabindex=\"0\" \
-         role=\"application\" aria-label=\"GPUs over time; arrow keys go from job to job\">"
-    );
-    bands(&mut svg, nodes, shown, (top, tall));
-    let mut told = Vec::new();
-    for (at, bar) in bars.iter().enumerate() {
-        let beside = rows.get(&bar.gpu).copied().unwrap_or(1).max(1) as f64;
-        let thick = (tall - 2.0) / beside;
-        let (x, y) = (LEFT + bar.from * scale, top + f64::from(bar.gpu.number()) * tall + 1.0 + bar.row as f64 * thick);
-        let wide = ((bar.to - bar.from) * scale).max(0.4);
-        let class = bar.job.map_or("m".to_string(), |job| format!("b{}", job % 12));
-        let _ = write!(
-            svg,
-            "<rect class=\"bar {class}\" data-i=\"{at}\" x=\"{x:.2}\" y=\"{y:.2}\" width=\"{wide:.2}\" height=\"{:.2}\"/>",
-            (thick - 0.6).max(0.8)
-        );
-        told.push(words(bar, jobs));
-    }
-    let foot = top + f64::from(shown) * tall;
-    axis(&mut svg, end, foot);
-    svg.push_str("</svg>");
-    Lanes { svg, bars: Value::Array(told), note: notes.join("; ") }
-}
-
-/// Draws the nodes behind the bars, in two shades by turns.
-fn bands(svg: &mut String, nodes: &[(String, u32)], shown: u32, (top, tall): (f64, f64)) {
-    let mut first = 0;
-    for (at, (kind, gpus)) in nodes.iter().enumerate() {
-        if first >= shown {
-            break;
+    let note = match together {
+        0 => String::new(),
+        _ => format!("{together} stays too short to be seen are drawn together, in grey"),
+    };
+    let tick = |seconds: f64| if end > 0.0 { (seconds / end * TICKS).round() as i64 } else { 0 };
+    // Jobs that have a bar, in their order.
+    let mut told: BTreeMap<usize, usize> = bars.iter().filter_map(|bar| Some((bar.job?, 0))).collect();
+    told.values_mut().enumerate().for_each(|(number, at)| *at = number);
+    let of = |gpu: u32| {
+        let count = rows.get(&GpuId::new(gpu)).copied().unwrap_or(1).max(1);
+        let mut lane: Vec<(i64, Vec<i64>)> = vec![(0, Vec::new()); count];
+        for bar in bars.iter().filter(|bar| bar.gpu.number() == gpu) {
+            let (last, row) = &mut lane[bar.row];
+            let (from, to) = (tick(bar.from), tick(bar.to));
+            row.extend([from - *last, to - from, bar.job.map_or(-(bar.count as i64), |job| told[&job] as i64)]);
+            *last = to;
         }
-        let count = (*gpus).min(shown - first);
-        let (y, tall_node) = (top + f64::from(first) * tall, f64::from(count) * tall);
-        let shade = if at % 2 == 0 { "even" } else { "odd" };
-        let _ = write!(
-            svg,
-            "<rect class=\"{shade}\" x=\"{LEFT}\" y=\"{y}\" width=\"{}\" height=\"{tall_node}\"/>",
-            WIDTH - LEFT
-        );
-        let (middle, kind) = (y + tall_node / 2.0 + 4.0, escaped(kind));
-        let _ = match tall_node >= 24.0 {
-            true => write!(
-                svg,
-                "<text x=\"4\" y=\"{}\">node {at}</text><text class=\"kind\" x=\"4\" y=\"{}\">{}</text>",
-                middle - 6.0,
-                middle + 6.0,
-                kind.chars().take(14).collect::<String>()
-            ),
-            false => write!(svg, "<text x=\"4\" y=\"{middle}\">node {at}</text>"),
-        };
-        first += gpus;
-    }
+        lane.into_iter().map(|(_, row)| row).collect::<Vec<_>>()
+    };
+    let lanes: Vec<Vec<Vec<i64>>> = (0..gpus).map(of).collect();
+    let rows: Vec<&JobRecord> = told.keys().map(|job| &jobs[*job]).collect();
+    let column = |of: &dyn Fn(&JobRecord) -> Value| rows.iter().map(|row| of(row)).collect::<Vec<Value>>();
+    let jobs = json!({
+        "of": rows.iter().map(|row| named.place(row)).collect::<Vec<usize>>(),
+        "wait": column(&|row| row.wait().map_or(Value::Null, whole)),
+        "jct": column(&|row| row.jct().map_or_else(|| json!(row.outcome.to_string()), whole)),
+        "preemptions": if rows.iter().all(|row| row.preemptions == 0) { Value::Null } else { column(&|row| json!(row.preemptions)).into() },
+    });
+    (json!({"end": end, "ticks": TICKS, "nodes": nodes, "lanes": lanes, "jobs": jobs}), note)
 }
 
-/// Draws the axis of time below the bars.
-fn axis(svg: &mut String, end: f64, foot: f64) {
-    for part in 0..=6 {
-        let (at, x) = (end * f64::from(part) / 6.0, LEFT + (WIDTH - LEFT) * f64::from(part) / 6.0);
-        let anchor = match part {
-            0 => "start",
-            6 => "end",
-            _ => "middle",
-        };
-        let _ =
-            write!(svg, "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>", foot + 20.0, clock(at));
+/// How many of the GPUs of nodes are held, by stretches of time: a character each, `0` to `z`.
+fn map(nodes: &[(String, u32)], stays: &[StayRecord]) -> (Value, String) {
+    let (most, bins) = MAP;
+    let end = end(stays);
+    let each = nodes.len().div_ceil(most).max(1);
+    let mut row_of: Vec<usize> = Vec::new();
+    for (node, (_, gpus)) in nodes.iter().enumerate() {
+        row_of.extend(std::iter::repeat_n(node / each, *gpus as usize));
     }
-}
-
-/// What a reader is told of a bar: lines, the first of which is its name.
-fn words(bar: &Bar, jobs: &[JobRecord]) -> Value {
-    match bar.job {
-        Some(job) => {
-            let row = &jobs[job];
-            json!([
-                row.job_id,
-                format!("{} to {}", clock(bar.from), clock(bar.to)),
-                format!("GPU {} of {} asked for", bar.gpu, row.gpus),
-                format!("submitted at {}, waited {}", clock(row.submit_s.f64()), row.wait().map_or("-".into(), span)),
-                format!(
-                    "{}, {} preemptions",
-                    row.jct().map_or(row.outcome.to_string(), |jct| format!("completed in {}", span(jct))),
-                    row.preemptions
-                ),
-            ])
+    let rows = nodes.len().div_ceil(each);
+    let mut gpus = vec![0.0_f64; rows];
+    row_of.iter().for_each(|row| gpus[*row] += 1.0);
+    let width = end / bins as f64;
+    let mut held = vec![vec![0.0; bins]; rows];
+    for stay in stays.iter().filter(|stay| stay.to_s > stay.from_s) {
+        let (from, to) = (stay.from_s.f64(), stay.to_s.f64());
+        let (first, last) = ((from / width) as usize, ((to / width) as usize).min(bins - 1));
+        for bin in first..=last {
+            let (begin, over) = (bin as f64 * width, (bin + 1) as f64 * width);
+            let part = (to.min(over) - from.max(begin)).max(0.0) / width;
+            for row in stay.gpus.0.iter().filter_map(|gpu| row_of.get(gpu.number() as usize)) {
+                held[*row][bin] += part;
+            }
         }
-        None => json!([
-            format!("{} short stays", bar.count),
-            format!("{} to {}", clock(bar.from), clock(bar.to)),
-            format!("GPU {}", bar.gpu)
-        ]),
     }
-}
-
-/// An instant or a length for people.
-fn clock(seconds: f64) -> String {
-    if seconds == 0.0 { "0".into() } else { span(seconds) }
-}
-
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    let digit = |part: f64| char::from_digit((part.clamp(0.0, 1.0) * 35.0).round() as u32, 36).unwrap_or('z');
+    let texts: Vec<String> =
+        held.iter().zip(&gpus).map(|(cells, gpus)| cells.iter().map(|held| digit(held / gpus)).collect()).collect();
+    let name = |row: usize| match ((row * each), ((row + 1) * each).min(nodes.len()) - 1) {
+        (first, last) if first == last => format!("node {first}"),
+        (first, last) => format!("{first}–{last}"),
+    };
+    let names: Vec<String> = (0..rows).map(name).collect();
+    let note = match each {
+        1 => String::new(),
+        _ => format!("a row is {each} nodes"),
+    };
+    (json!({"end": end, "map": {"rows": texts, "names": names}}), note)
 }
 
 /// Every stay on its row of its GPU, and how many rows each GPU needs.
-fn stacked(stays: &[StayRecord], index: &BTreeMap<&str, usize>, shown: u32) -> (Vec<Bar>, BTreeMap<GpuId, usize>) {
+fn stacked(stays: &[StayRecord], index: &BTreeMap<&str, usize>) -> (Vec<Bar>, BTreeMap<GpuId, usize>) {
     let (placed, rows) = rowed(stays);
     let bar = |(stay, gpu, row): (&StayRecord, GpuId, usize)| {
         let job = index.get(stay.job_id.as_str()).copied();
         Bar { gpu, from: stay.from_s.f64(), to: stay.to_s.f64(), row, job, count: 1, short: false }
     };
-    (placed.into_iter().filter(|(_, gpu, _)| gpu.number() < shown).map(bar).collect(), rows)
+    (placed.into_iter().map(bar).collect(), rows)
 }
 
 /// Bars of at least this length; shorter neighbours of one row become one.
@@ -225,7 +220,7 @@ mod tests {
     fn whoever_is_there_at_once_stands_side_by_side() {
         let stays = [stay("a", 0.0, 10.0, &[0]), stay("b", 5.0, 20.0, &[0, 1]), stay("c", 10.0, 12.0, &[0])];
         let index = BTreeMap::from([("a", 0), ("b", 1), ("c", 2)]);
-        let (bars, rows) = stacked(&stays, &index, 2);
+        let (bars, rows) = stacked(&stays, &index);
         let of = |job, gpu| bars.iter().find(|bar| bar.job == Some(job) && bar.gpu.number() == gpu).expect("a bar").row;
         assert_eq!((of(0, 0), of(1, 0), of(2, 0), of(1, 1)), (0, 1, 0, 0));
         assert_eq!(rows, BTreeMap::from([(GpuId::new(0), 2), (GpuId::new(1), 1)]));
@@ -234,9 +229,24 @@ mod tests {
     #[test]
     fn short_stays_become_one_bar_and_none_is_lost() {
         let stays: Vec<StayRecord> = (0..100).map(|at| stay("a", f64::from(at), f64::from(at) + 0.5, &[0])).collect();
-        let (bars, _) = stacked(&stays, &BTreeMap::from([("a", 0)]), 1);
+        let (bars, _) = stacked(&stays, &BTreeMap::from([("a", 0)]));
         let merged = merged(&bars, 1.0);
         assert_eq!((merged.len(), merged[0].count), (1, 100));
         assert_eq!((merged[0].from, merged[0].to), (0.0, 99.5));
+    }
+
+    #[test]
+    fn a_lane_tells_ticks_since_the_bar_before_and_a_map_the_part_that_is_held() {
+        let stays = [stay("a", 0.0, 10.0, &[0, 1]), stay("b", 15.0, 20.0, &[0])];
+        let (data, note) = lanes(&[("T4".into(), 2)], 2, &[], &stays, &mut Named::default());
+        assert_eq!((data["lanes"].to_string().as_str(), note.as_str()), ("[[[0,50000,-1,25000,25000,-1]],[[0,50000,-1]]]", ""));
+        let nodes: Vec<(String, u32)> = (0..192).map(|_| ("T4".to_string(), 1)).collect();
+        let (data, note) = map(&nodes, &stays);
+        assert_eq!(note, "a row is 2 nodes");
+        let rows: Vec<String> = serde_json::from_value(data["map"]["rows"].clone()).expect("rows");
+        assert_eq!((rows.len(), rows[0].len()), (96, 240));
+        // Both of the first two nodes, then none, then one of them.
+        assert_eq!((&rows[0][..1], &rows[0][150..151], &rows[0][239..]), ("z", "0", "i"));
+        assert!(rows[1].chars().all(|cell| cell == '0'));
     }
 }

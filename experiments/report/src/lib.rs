@@ -2,11 +2,12 @@
 //!
 //! # Architecture
 //! - [`gather`]: what there is to say of a spec's results, as data.
-//! - [`plot`]: figures, the only place that names kuva; `lanes`: the timeline of GPUs.
+//! - [`figures`](mod@figures): which figures results give; [`plot`]: those for a paper; `data`: those of the page, as columns.
+//! - `lanes`: the timeline of GPUs.
 //! - [`rows`]: the same results as rows for other programs; [`parquet`]: those as Parquet.
 //! - [`tex`](fn@tex): tables for a paper.
 //! - [`board`]: a cluster's queue and its nodes, as a page.
-//! - `page.html`: the page, a minijinja template that users may replace.
+//! - `page.html`: the page, a minijinja template that users may replace; `page/`: its scripts, and uPlot, which draws its lines.
 
 pub mod board;
 pub mod chrome;
@@ -23,7 +24,7 @@ mod tex;
 use sandtable_core::error::Error;
 use sandtable_core::frame::Frame;
 
-pub use figures::{Captioned, figures};
+pub use figures::{Captioned, Class, figures};
 pub use gather::{Gathered, Metrics, Provenance, gather};
 pub use tex::tex;
 
@@ -31,6 +32,11 @@ pub use tex::tex;
 pub const PAGE: &str = include_str!("page.html");
 /// How pages look: what templates include as `style`.
 const STYLE: &str = include_str!("style.css");
+/// What draws lines on pages, with its style: uPlot (`page/uplot/README.md`).
+const UPLOT: [&str; 2] = [include_str!("page/uplot/uPlot.iife.min.js"), include_str!("page/uplot/uPlot.min.css")];
+/// The page's scripts, in the order in which they need each other.
+const SCRIPTS: [&str; 3] =
+    [include_str!("page/charts.js"), include_str!("page/lanes.js"), include_str!("page/page.js")];
 
 /// The page.
 ///
@@ -45,7 +51,12 @@ fn rendered(template: &str, values: impl serde::Serialize) -> Result<String, Err
     let mut environment = minijinja::Environment::new();
     let wrong = |error: minijinja::Error| Error::usage(format!("the template: {error:#}"));
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::Html);
-    environment.add_template("style", STYLE).map_err(wrong)?;
+    let [uplot, uplot_style] = UPLOT;
+    let parts = [("style", STYLE.into()), ("uplot", uplot.into()), ("uplot_style", uplot_style.into()), ("script", SCRIPTS.concat())];
+    for (name, text) in parts {
+        // They are no templates: braces in them are their own.
+        environment.add_template_owned(name, format!("{{% raw %}}{text}{{% endraw %}}")).map_err(wrong)?;
+    }
     environment.add_template("page", template).map_err(wrong)?;
     environment.get_template("page").and_then(|page| page.render(minijinja::value::Serde(values))).map_err(wrong)
 }

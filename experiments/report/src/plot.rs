@@ -1,5 +1,4 @@
-//! Figures as SVG; `draw` is the only place that names kuva. Colours are the page's own (`var(--…)`), so that a figure follows its
-//! theme, or fixed ones where it stands alone.
+//! Figures for a paper, as SVG, PDF and PNG; `draw` is the only place that names kuva.
 
 #[cfg(feature = "plots")]
 mod draw;
@@ -7,22 +6,42 @@ mod draw;
 #[path = "plot/none.rs"]
 mod draw;
 
+use sandtable_core::display::Unit;
 use sandtable_core::error::Error;
 
 /// Whether this build draws figures: the feature `plots`.
 pub const DRAWS: bool = cfg!(feature = "plots");
 
 /// One line of a figure.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
     /// What the legend calls it.
     pub name: String,
     /// From left to right.
     pub points: Vec<(f64, f64)>,
-    /// Half the interval around each point; empty: no band.
-    pub band: Vec<f64>,
+    /// Half the interval around each point, 0 where there is none; empty: no point has one.
+    pub half: Vec<f64>,
+    /// Single runs, of which the points are means.
+    pub runs: Vec<(f64, f64)>,
+}
+
+/// What the places on the axis at the bottom are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Axis {
+    /// Numbers.
+    Linear,
+    /// Numbers above 0, by factors.
+    Log,
+    /// Seconds.
+    Seconds,
+    /// Seconds above 0, by factors, with marks such as 10 s, 1 min, 1 h and 1 d.
+    LogSeconds,
+    /// Places in this list.
+    Names(Vec<String>),
 }
 
 /// A figure of lines.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// A name for anchors and files.
     pub id: String,
@@ -32,23 +51,41 @@ pub struct Figure {
     pub x: String,
     /// Beside the axis.
     pub y: String,
+    /// What the places are.
+    pub axis: Axis,
+    /// What the values are counted in.
+    pub unit: Unit,
     /// Whether values hold until the next one.
     pub steps: bool,
-    /// Whether the axis counts by factors, in seconds with marks such as 10 s, 1 min, 1 h and 1 d.
-    pub time_x: bool,
+    /// Whether it is a distribution function: then it has a tail.
+    pub part: bool,
     /// Where the values begin and end, if that is known beforehand.
     pub y_range: Option<(f64, f64)>,
     /// Its lines, in the order of the policies.
     pub lines: Vec<Line>,
 }
 
-/// How a figure is coloured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FigureStyle {
-    /// By the page around it.
-    Page,
-    /// By itself, on white paper.
-    Paper,
+/// How a figure looks on paper.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Paper {
+    /// Width in points of 1/72 inch.
+    pub width: f64,
+    /// Height in points, without the legend where that stands below.
+    pub height: f64,
+    /// Family of the font.
+    pub font: String,
+    /// Size of the words beside the axes in points; everything else scales with it.
+    pub size: u32,
+    /// Whether its title stands above it.
+    pub title: bool,
+    /// Whether lines are told apart in black and white.
+    pub grey: bool,
+}
+
+impl Default for Paper {
+    fn default() -> Self {
+        Paper { width: 720.0, height: 340.0, font: "sans-serif".into(), size: 14, title: true, grey: false }
+    }
 }
 
 /// Colours that colour-blind people tell apart (Okabe and Ito), a line after the other.
@@ -57,33 +94,39 @@ pub const COLOURS: [&str; 8] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7a
 impl Figure {
     /// Whether there is anything to see.
     pub fn is_empty(&self) -> bool {
-        self.lines.iter().all(|line| line.points.len() < 2)
+        match self.axis {
+            Axis::Names(_) => self.lines.iter().all(|line| line.points.is_empty()),
+            _ => self.lines.iter().all(|line| line.points.len() < 2),
+        }
     }
 
-    /// The figure as SVG, 720 by 340; empty if no line has a point.
+    /// The figure as SVG; empty if no line has a point.
     ///
     /// ```
-    /// use sandtable_report::plot::{Figure, FigureStyle, Line};
+    /// use sandtable_core::display::Unit;
+    /// use sandtable_report::plot::{Axis, Figure, Line, Paper};
     ///
-    /// let line = Line { name: "fifo".into(), points: vec![(0.0, 1.0), (60.0, 0.5)], band: Vec::new() };
+    /// let line = Line { name: "fifo".into(), points: vec![(0.0, 1.0), (60.0, 0.5)], ..Line::default() };
     /// let figure = Figure {
     ///     id: "jobs".into(),
     ///     title: "Jobs that wait".into(),
-    ///     x: "seconds".into(),
+    ///     x: "time".into(),
     ///     y: "jobs".into(),
+    ///     axis: Axis::Seconds,
+    ///     unit: Unit::Count,
     ///     steps: false,
-    ///     time_x: false,
+    ///     part: false,
     ///     y_range: None,
     ///     lines: vec![line],
     /// };
-    /// assert!(figure.svg(FigureStyle::Paper)?.contains("<svg"));
+    /// assert!(figure.svg(&Paper::default())?.contains("<svg"));
     /// # Ok::<(), sandtable_core::error::Error>(())
     /// ```
     ///
     /// # Errors
     /// A build without the feature `plots`.
-    pub fn svg(&self, style: FigureStyle) -> Result<String, Error> {
-        draw::figure(self, style)
+    pub fn svg(&self, paper: &Paper) -> Result<String, Error> {
+        draw::figure(self, paper)
     }
 }
 
@@ -91,19 +134,39 @@ impl Figure {
 ///
 /// # Errors
 /// A build without the feature `plots`.
-pub fn side_by_side(figures: &[&Figure]) -> Result<String, Error> {
-    let (wide, high) = (720, 340);
-    let (columns, rows) = (figures.len().min(2), figures.len().div_ceil(2));
+pub fn side_by_side(figures: &[&Figure], paper: &Paper) -> Result<String, Error> {
+    let (wide, high) = (paper.width, paper.height);
+    let (columns, rows) = (figures.len().min(2) as f64, figures.len().div_ceil(2) as f64);
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" width=\"{0}\" height=\"{1}\">",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}pt\" height=\"{1}pt\">",
         wide * columns,
         high * rows
     );
     for (at, figure) in figures.iter().enumerate() {
-        let place = format!("<svg x=\"{}\" y=\"{}\" ", at % 2 * wide, at / 2 * high);
-        out.push_str(&figure.svg(FigureStyle::Paper)?.replacen("<svg ", &place, 1));
+        let place = format!("<svg x=\"{}\" y=\"{}\" ", (at % 2) as f64 * wide, (at / 2) as f64 * high);
+        let inner = figure.svg(paper)?.replacen("<svg ", &place, 1);
+        // Within another its size is counted as the other's.
+        let sized = |name: &str, size: f64| (format!("{name}=\"{size}pt\""), format!("{name}=\"{size}\""));
+        let ((width, own_width), (height, own_height)) = (sized("width", wide), sized("height", high));
+        out.push_str(&inner.replacen(&width, &own_width, 1).replacen(&height, &own_height, 1));
     }
     Ok(out + "</svg>\n")
+}
+
+/// A drawing as PDF, its fonts embedded.
+///
+/// # Errors
+/// A build without the feature `plots`; a font that this machine does not have.
+pub fn pdf(svg: &str, font: &str) -> Result<Vec<u8>, Error> {
+    draw::pdf(svg, font)
+}
+
+/// A drawing as PNG, with 300 dots an inch.
+///
+/// # Errors
+/// A build without the feature `plots`; a font that this machine does not have.
+pub fn png(svg: &str, font: &str) -> Result<Vec<u8>, Error> {
+    draw::png(svg, font)
 }
 
 /// Figures with their intervals, a row each, beside a line at zero.
@@ -123,48 +186,5 @@ impl Forest {
     /// A build without the feature `plots`.
     pub fn svg(&self) -> Result<String, Error> {
         draw::forest(self)
-    }
-}
-
-#[cfg(all(test, feature = "plots"))]
-mod tests {
-    use super::*;
-
-    fn figure() -> Figure {
-        let line = |name: &str| Line { name: name.into(), points: vec![(1.0, 0.5), (10.0, 1.0)], band: vec![0.1, 0.1] };
-        let (x, y) = ("s".into(), "part".into());
-        Figure {
-            id: "f".into(),
-            title: "a < b".into(),
-            x,
-            y,
-            steps: true,
-            time_x: true,
-            y_range: Some((0.0, 1.0)),
-            lines: vec![line("one"), line("two")],
-        }
-    }
-
-    #[test]
-    fn figures_are_the_same_every_time_scale_and_follow_their_page() {
-        let svg = |figure: &Figure, style| figure.svg(style).expect("a build that draws");
-        let page = svg(&figure(), FigureStyle::Page);
-        assert_eq!(page, svg(&figure(), FigureStyle::Page));
-        assert!(page.starts_with("<svg") && page.contains("viewBox=\"0 0 ") && page.contains("var(--s1)"));
-        assert!(page.contains("aria-label=\"a &lt; b\""));
-        // Seconds from 1 to 10, and from 1 s to 10 d.
-        let mut wide = figure();
-        wide.lines[0].points = vec![(1.0, 0.1), (864_000.0, 1.0)];
-        let wide = svg(&wide, FigureStyle::Page);
-        let at = |mark: &str| {
-            let text = wide.split("<text ").find(|text| text.contains(&format!(">{mark}<"))).expect("a mark");
-            text.split("x=\"").nth(1).and_then(|x| x.split('"').next()?.parse::<f64>().ok()).expect("a place")
-        };
-        let decade = at("10 s") - at("1 s");
-        assert!(decade > 50.0 && (at("10 min") - at("1 min") - decade).abs() < 0.5, "{decade}");
-        assert!((at("1 min") - at("10 s") - decade * 6f64.log10()).abs() < 0.5);
-        assert!(!wide.contains(">100<") && !wide.contains(">1000<"));
-        let paper = svg(&figure(), FigureStyle::Paper);
-        assert!(!paper.contains("var(") && paper.contains(COLOURS[1]));
     }
 }

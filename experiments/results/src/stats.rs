@@ -50,7 +50,7 @@ impl Estimate {
     pub fn p_value(&self) -> Option<f64> {
         self.interval()?;
         let freedom = self.runs - 1;
-        let error = self.half / student(freedom);
+        let error = self.half / t_quantile(freedom);
         Some(match (error > 0.0, self.mean == 0.0) {
             (true, _) => 1.0 - within(self.mean.abs() / error, freedom),
             (false, true) => 1.0,
@@ -86,7 +86,7 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     if runs == 1 {
         return Some(Estimate { mean, half: f64::INFINITY, runs });
     }
-    Some(Estimate { mean, half: student(runs - 1) * deviation / (runs as f64).sqrt(), runs })
+    Some(Estimate { mean, half: t_quantile(runs - 1) * deviation / (runs as f64).sqrt(), runs })
 }
 
 /// The probability that Student's t with `freedom` (1 or more) degrees of freedom lies within ± `t` (Abramowitz and Stegun,
@@ -108,8 +108,12 @@ fn within(t: f64, freedom: usize) -> f64 {
     if odd { 2.0 / PI * (angle + sine * sum) } else { sine * sum }
 }
 
-/// The 97.5th percentile of Student's t, by bisection.
-fn student(freedom: usize) -> f64 {
+/// The 97.5th percentile of Student's t with `freedom` (1 or more) degrees of freedom, by bisection.
+///
+/// ```
+/// assert!((sandtable_results::stats::t_quantile(4) - 2.776).abs() < 1e-3);
+/// ```
+pub fn t_quantile(freedom: usize) -> f64 {
     let (mut low, mut high) = (1.9, 13.0);
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
@@ -150,7 +154,7 @@ mod tests {
             (30, 2.0423),
             (120, 1.9799),
         ] {
-            assert!((student(freedom) - published).abs() < 6e-5, "{freedom}: {}", student(freedom));
+            assert!((t_quantile(freedom) - published).abs() < 6e-5, "{freedom}: {}", t_quantile(freedom));
         }
         let one = estimate(&[1.0, 2.0, 3.0]).expect("values");
         assert_eq!((one.mean, one.runs), (2.0, 3));

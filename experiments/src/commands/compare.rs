@@ -1,5 +1,7 @@
 //! `sandtable compare`.
 
+mod matrix;
+
 use std::path::PathBuf;
 
 use sandtable_core::display::Unit;
@@ -16,30 +18,35 @@ use super::{SpecArgs, StoreArgs, select};
 use crate::commands::Format;
 use crate::ui;
 
-/// Compare two results: metrics over paired seeds, jobs, the first decision that differs.
+/// Compare two results: metrics over paired seeds, jobs, the first decision that differs; or more of them by one metric.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   sandtable compare --spec experiments/specs/quickstart.ron fifo las
   sandtable compare --spec SPEC fifo srtf --metric jct-mean
+  sandtable compare --spec SPEC fifo srtf --brief                        # the metrics alone
+  sandtable compare --spec SPEC fifo sjf srtf las                        # a matrix of every pair
   sandtable compare before.ron after.ron
   sandtable compare 3f9a2c11e0 8bc04d77aa")]
 pub(crate) struct CompareArgs {
     /// A spec, a cell's id, or a label of `--spec`'s policies.
     #[arg(value_name = "A")]
     first: String,
-    /// The result to compare with.
-    #[arg(value_name = "B")]
-    second: String,
+    /// The result to compare with; of more than one, every pair by one metric.
+    #[arg(value_name = "B", required = true)]
+    others: Vec<String>,
     /// The spec whose policies A and B are.
     #[arg(long = "spec", short = 's', value_name = "SPEC")]
     of: Option<PathBuf>,
-    /// Compare only this metric, such as `jct-mean`, `makespan` or `utilisation`.
+    /// Compare only this metric, such as `jct-mean`, `makespan` or `utilisation` [default of more than two results: jct-mean].
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
     /// Maximum number of jobs to list.
     #[arg(long, value_name = "N", default_value_t = 5)]
     jobs: usize,
+    /// Print the metrics alone: no jobs, and no decision.
+    #[arg(long)]
+    brief: bool,
     #[command(flatten)]
     spec: SpecArgs,
     #[command(flatten)]
@@ -55,9 +62,21 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Error> {
         None => None,
     };
     let named = args.of.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-    let store = select::store_of(&args.store, &[&named, &args.first, &args.second])?;
+    let mut words: Vec<&str> = vec![&args.first];
+    words.extend(args.others.iter().map(String::as_str));
+    let places: Vec<&str> = std::iter::once(named.as_str()).chain(words.iter().copied()).collect();
+    let store = select::store_of(&args.store, &places)?;
     let side = |word: &str| select::entries(word, &args.spec, spec.as_ref(), &store);
-    let (all, strangers) = pair(&store, &[side(&args.first)?, side(&args.second)?])?;
+    if words.len() > 2 {
+        let (table, notes) = matrix::matrix(args.metric.as_deref(), &words, side, &store)?;
+        ui::result(&match args.format {
+            Format::Csv => table.csv(),
+            Format::Json => table.json_lines(),
+            Format::Table => table.text() + "\n" + &notes,
+        });
+        return Ok(ExitCode::Done);
+    }
+    let (all, strangers) = pair(&store, &[side(words[0])?, side(words[1])?])?;
     if !strangers.is_empty() {
         ui::note(&format!("only on one side, and not compared: {}", strangers.join(", ")));
     }
@@ -94,6 +113,9 @@ fn one(args: &CompareArgs, comparison: &Comparison, store: &Store) -> Result<(),
             }
         }
         Format::Table => ui::result(&(table.text() + &compare::notes(comparison))),
+    }
+    if args.brief {
+        return Ok(());
     }
     // The first pair that differs at all.
     let differs = |pair: &&Pair| {

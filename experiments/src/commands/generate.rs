@@ -1,5 +1,7 @@
 //! `sandtable completions`, `sandtable man` and `sandtable reference`.
 
+mod fields;
+
 use std::path::PathBuf;
 
 use sandtable_core::error::{Error, ExitCode};
@@ -55,6 +57,8 @@ pub(crate) struct ReferenceArgs {
 pub(crate) enum Reference {
     /// Every command and its options, as Markdown.
     Cli,
+    /// Every field of a spec with its type and default, as Markdown.
+    Fields,
     /// What a spec may say, as JSON Schema.
     Spec,
     /// A cluster at one instant, `sandtable/state@1`, as JSON Schema.
@@ -70,6 +74,7 @@ pub(crate) enum Reference {
 pub(crate) fn reference(args: &ReferenceArgs, of: clap::Command) -> Result<ExitCode, Error> {
     ui::result(&match args.of {
         Reference::Cli => cli_reference(of),
+        Reference::Fields => fields::page(schemars::schema_for!(sandtable_plan::spec::Spec).as_value()),
         Reference::Spec => schema(&schemars::schema_for!(sandtable_plan::spec::Spec))?,
         Reference::State => schema(&schemars::schema_for!(sandtable_inputs::state::State))?,
         Reference::Contract => contract_reference(include_str!("../../../wit/policy.wit")),

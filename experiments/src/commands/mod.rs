@@ -46,6 +46,7 @@ use crate::engine::plan_file::PlanFile;
 
 /// How specs are read: the same for every command that reads them.
 #[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "The spec")]
 pub(crate) struct SpecArgs {
     /// Set a value of the spec by its path, such as `fleet.nodes=8`. A path that the spec sweeps gets this value
     /// only.
@@ -96,6 +97,7 @@ impl ReadArgs {
 
 /// Where results are kept.
 #[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "The store")]
 pub(crate) struct StoreArgs {
     /// Folder of results [default: `store` next to the workspace's Cargo.toml, else in the current folder].
     #[arg(long = "store", value_name = "DIR")]

@@ -119,12 +119,18 @@ In the tables by setting the best policy has its value, the others what they are
 
 /// A metric of which some values are better, by its name, as it may be written.
 pub(super) fn metric(name: &str) -> Result<&'static Metric, Error> {
-    let name = name.replace('-', "_");
-    let found = find(&name).or_else(|| find(&format!("{name}_s")));
-    match found {
-        Some(metric) if metric.better == Better::Neither => {
-            Err(Error::usage(format!("`{name}` describes a run: no value of it is better than another")))
+    match any_metric(name)? {
+        metric if metric.better == Better::Neither => {
+            Err(Error::usage(format!("`{}` describes a run: no value of it is better than another", metric.name)))
         }
+        metric => Ok(metric),
+    }
+}
+
+/// A metric by its name, as it may be written.
+pub(super) fn any_metric(name: &str) -> Result<&'static Metric, Error> {
+    let name = name.replace('-', "_");
+    match find(&name).or_else(|| find(&format!("{name}_s"))) {
         Some(metric) => Ok(metric),
         None => {
             let near = sandtable_core::text::nearest(&name, names());

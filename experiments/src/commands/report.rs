@@ -3,15 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::{Column, Frame};
 use sandtable_core::input;
 use sandtable_core::output;
 use sandtable_core::text::word;
 use sandtable_report::parquet::parquet;
-use sandtable_report::plot::{FigureStyle, side_by_side};
+use sandtable_report::plot::{Figure, Paper, pdf, png, side_by_side};
 use sandtable_report::rows::{Rows, rows};
 use sandtable_report::{Captioned, PAGE, figures, gather, html, markdown, tex};
+use sandtable_plan::Plan;
 use sandtable_results::status::known;
+use sandtable_results::store::Store;
 
+use super::rank::any_metric;
 use super::{SpecArgs, StoreArgs};
 use crate::ui;
 
@@ -21,23 +25,26 @@ use crate::ui;
 Examples:
   sandtable report experiments/specs/quickstart.ron                      # quickstart.html
   sandtable report SPEC -o results.md                                    # for a pull request
-  sandtable report SPEC -o jct.svg --figure jct                          # for a paper
+  sandtable report SPEC --figure list                                    # which figures there are
+  sandtable report SPEC -o jct.pdf --figure jct --width 3.3in --font Times --no-title --only fifo,las
   sandtable report SPEC -o tables.tex                                    # its tables, with booktabs
   sandtable report SPEC -o jobs.csv --rows jobs                          # .jsonl and .parquet likewise")]
 pub(crate) struct ReportArgs {
     /// The spec.
     #[arg(value_name = "SPEC")]
     path: PathBuf,
-    /// Output file: `.html`, `.md`, `.tex`, `.svg`, `.csv`, `.jsonl` or `.parquet` [default: the spec's name with `.html`,
-    /// in the current folder].
+    /// Output file: `.html`, `.md`, `.tex`, `.svg`, `.pdf`, `.png`, `.csv` or `.jsonl` [default: the spec's name with `.html`, in
+    /// the current folder]. A build with the feature `parquet` writes `.parquet` too.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Figure of an SVG: `jct`, `waiting`, `utilisation` or `sweep` [default: jct].
-    #[arg(long, value_name = "NAME")]
+    /// Figure of an SVG, PDF or PNG; `list` names those of these results [default: jct].
+    #[arg(long, value_name = "NAME", help_heading = "Figures")]
     figure: Option<String>,
     /// Draw the figure for every point of the sweep, two per row, instead of the first point that `--at` selects.
-    #[arg(long)]
+    #[arg(long, help_heading = "Figures")]
     every_point: bool,
+    #[command(flatten)]
+    paper: PaperArgs,
     /// What a row of a table describes.
     #[arg(long, value_enum, default_value_t)]
     rows: Rows,
@@ -50,6 +57,99 @@ pub(crate) struct ReportArgs {
     store: StoreArgs,
 }
 
+/// How a figure looks on paper.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Figures")]
+struct PaperArgs {
+    /// Metric of the figures `policies` and `sweep`.
+    #[arg(long, value_name = "METRIC", default_value = "jct_mean_s")]
+    metric: String,
+    /// Width of the figure, such as `3.3in`, `8.5cm` or `240pt` [default: 10in].
+    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    width: Option<f64>,
+    /// Height of the figure, without a legend below it [default: 0.47 of its width, or 0.62 where that is below 400pt].
+    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    height: Option<f64>,
+    /// Font of the figure: a family, `serif`, `sans-serif`, or a file. PDF and PNG need it to be on this machine.
+    #[arg(long, value_name = "FONT", default_value = "sans-serif")]
+    font: String,
+    /// Size of its words in points [default: 14, or 8 where the figure is narrower than 400pt].
+    #[arg(long, value_name = "POINTS", value_parser = clap::value_parser!(u32).range(4..=72))]
+    size: Option<u32>,
+    /// Draw no title above the figure.
+    #[arg(long)]
+    no_title: bool,
+    /// Tell lines apart without colour.
+    #[arg(long)]
+    grey_safe: bool,
+}
+
+/// Points of 1/72 inch.
+fn length(text: &str) -> Result<f64, String> {
+    let units = [("in", 72.0), ("cm", 72.0 / 2.54), ("mm", 72.0 / 25.4), ("pt", 1.0)];
+    let parsed = units.iter().find_map(|(unit, points)| {
+        text.strip_suffix(unit).and_then(|number| number.trim().parse::<f64>().ok()).map(|number| number * points)
+    });
+    match parsed {
+        Some(points) if (72.0..=7200.0).contains(&points) => Ok(points),
+        Some(_) => Err("expected from 1in to 100in".into()),
+        None => Err("expected a number and a unit: in, cm, mm or pt".into()),
+    }
+}
+
+impl PaperArgs {
+    fn paper(&self) -> Paper {
+        let width = self.width.unwrap_or(720.0);
+        let narrow = width < 400.0;
+        let height = self.height.unwrap_or_else(|| if self.width.is_none() { 340.0 } else { width * if narrow { 0.62 } else { 0.47 } });
+        let size = self.size.unwrap_or(if narrow { 8 } else { 14 });
+        Paper { width, height, font: self.font.clone(), size, title: !self.no_title, grey: self.grey_safe }
+    }
+}
+
+/// The figure that is asked for, drawn.
+fn drawing(args: &ReportArgs, plan: &Plan, store: &Store, ending: &str) -> Result<Vec<u8>, Error> {
+    let all = figures(plan, store, &known(plan, store)?, any_metric(&args.paper.metric)?)?;
+    let wanted = args.figure.as_deref().unwrap_or("jct");
+    let of: Vec<&Figure> = all.iter().filter(|one| one.figure.id == wanted).map(|one| &one.figure).collect();
+    let Some(first) = of.first() else {
+        let error = Error::usage(format!("no figure `{wanted}` of these results"));
+        let names = names(&all);
+        return Err(error.hint(format!("expected one of: {}", if names.is_empty() { "none".into() } else { names.join(", ") })));
+    };
+    let paper = args.paper.paper();
+    let svg = match args.every_point {
+        true => side_by_side(&of, &paper)?,
+        false => first.svg(&paper)?,
+    };
+    match ending {
+        "pdf" => pdf(&svg, &paper.font),
+        "png" => png(&svg, &paper.font),
+        _ => Ok(svg.into_bytes()),
+    }
+}
+
+/// The names of figures, each once.
+fn names(all: &[Captioned]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for one in all {
+        if !names.contains(&one.figure.id.as_str()) {
+            names.push(&one.figure.id);
+        }
+    }
+    names
+}
+
+/// What `--figure list` prints.
+fn list(all: &[Captioned]) -> Frame {
+    let mut frame = Frame::new(vec![Column::words("figure"), Column::words("shows")]);
+    for name in names(all) {
+        let Some(one) = all.iter().find(|one| one.figure.id == name) else { continue };
+        frame.push(vec![name.into(), one.figure.title.as_str().into()]);
+    }
+    frame
+}
+
 pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
     let plan = args.spec.expand(&args.path)?;
     let store = args.store.open(Some(&args.path))?;
@@ -57,6 +157,11 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
         let error =
             Error { exit: ExitCode::Missing, ..Error::usage(format!("{}: no cell has a result", args.path.display())) };
         return Err(error.hint(format!("sandtable run {}", args.path.display())));
+    }
+    if args.figure.as_deref() == Some("list") {
+        let all = figures(&plan, &store, &known(&plan, &store)?, any_metric(&args.paper.metric)?)?;
+        ui::result(&list(&all).text());
+        return Ok(ExitCode::Done);
     }
     let named = || PathBuf::from(args.path.file_stem().unwrap_or_default()).with_extension("html");
     let output = args.output.clone().unwrap_or_else(named);
@@ -67,8 +172,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
         return Err(Error::usage(format!("{}: the spec reads this file: it is not written over", output.display())));
     }
     let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    if (args.figure.is_some() || args.every_point) && ending != "svg" {
-        let error = Error::usage(format!("{}: a figure alone is an SVG", output.display()));
+    if (args.figure.is_some() || args.every_point) && !["svg", "pdf", "png"].contains(&ending) {
+        let error = Error::usage(format!("{}: a figure alone is an SVG, a PDF or a PNG", output.display()));
         return Err(error.hint("-o FILE.svg"));
     }
     let bytes = match ending {
@@ -81,34 +186,13 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
             }
             .into_bytes()
         }
-        "svg" => {
-            let all = figures(&plan, &store, &known(&plan, &store)?)?;
-            let wanted = args.figure.as_deref().unwrap_or("jct");
-            let of: Vec<&Captioned> = all.iter().filter(|one| one.figure.id == wanted).collect();
-            let Some(first) = of.first() else {
-                let mut names: Vec<&str> = Vec::new();
-                for one in &all {
-                    if !names.contains(&one.figure.id.as_str()) {
-                        names.push(&one.figure.id);
-                    }
-                }
-                let error = Error::usage(format!("no figure `{wanted}` of these results"));
-                return Err(error.hint(format!(
-                    "expected one of: {}",
-                    if names.is_empty() { "none".into() } else { names.join(", ") }
-                )));
-            };
-            match args.every_point {
-                true => side_by_side(&of.iter().map(|one| &one.figure).collect::<Vec<_>>())?.into_bytes(),
-                false => first.figure.svg(FigureStyle::Paper)?.into_bytes(),
-            }
-        }
+        "svg" | "pdf" | "png" => drawing(args, &plan, &store, ending)?,
         "csv" => rows(&plan, &store, args.rows)?.csv().into_bytes(),
         "jsonl" => rows(&plan, &store, args.rows)?.json_lines().into_bytes(),
         "parquet" => parquet(&rows(&plan, &store, args.rows)?)?,
         other => {
             let error = Error::usage(format!("{}: no report ends in `.{other}`", output.display()));
-            return Err(error.hint("expected .html, .md, .tex, .svg, .csv, .jsonl or .parquet"));
+            return Err(error.hint("expected .html, .md, .tex, .svg, .pdf, .png, .csv, .jsonl or .parquet"));
         }
     };
     output::write(&output, &bytes)?;

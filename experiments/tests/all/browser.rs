@@ -127,6 +127,49 @@ pub fn page(folder: &Path) {
     }
 }
 
+/// Presses a key in what has the focus.
+fn key(browser: &mut Browser, key: &str) {
+    for kind in ["keyDown", "keyUp"] {
+        browser.call("Input.dispatchKeyEvent", json!({"type": kind, "key": key}));
+    }
+}
+
+/// Figures say their values to the keyboard, show and hide policies, compare with a baseline, and are tables too.
+fn figures_answer(browser: &mut Browser) {
+    let count = "document.querySelectorAll('figure:not([hidden]) .u-over').length";
+    assert!(browser.value(count).as_u64().is_some_and(|count| count >= 7), "{}", browser.value(count));
+    // The first distribution that is seen.
+    let jct = "[...document.querySelectorAll('figure[id^=jct]')].find((one) => one.offsetHeight > 0 && one.id.match(/^jct(-2)?$/))";
+    browser.value(&format!("{jct}.querySelector('.plot').focus()"));
+    let values = format!("[...{jct}.querySelectorAll('.legend .value')].map((one) => one.textContent)");
+    (0..30).for_each(|_| key(browser, "ArrowRight"));
+    let said: Vec<String> = serde_json::from_value(browser.value(&values)).expect("texts");
+    assert!(said.len() == 2 && said.iter().all(|text| text.parse::<f64>().is_ok_and(|part| part > 0.0)), "{said:?}");
+    let place = browser.value(&format!("{jct}.querySelector('.where').textContent"));
+    assert!(place.as_str().is_some_and(|text| text.ends_with("min") || text.ends_with(" h")), "{place}");
+    // A policy that is switched off is so everywhere, and the focus stays.
+    browser.value(&format!("{{ const button = {jct}.querySelector('.legend button'); button.focus(); button.click(); }}"));
+    let off = "[...document.querySelectorAll('figure:not([hidden]) .legend')].map((one) => one.firstChild.getAttribute('aria-pressed'))";
+    let off: Vec<String> = serde_json::from_value(browser.value(off)).expect("states");
+    assert!(off.len() >= 7 && off.iter().all(|state| state == "false"), "{off:?}");
+    assert_eq!(browser.value("document.activeElement.textContent"), "fifo");
+    browser.value("document.activeElement.click()");
+    // The tail of the distribution, and its data as a table.
+    browser.value(&format!("[...{jct}.querySelectorAll('.tools button')].find((one) => one.textContent === 'tail').click()"));
+    let rows = format!("(() => {{ const data = {jct}.querySelector('.data'); data.open = true; data.dispatchEvent(new Event('toggle')); return data.querySelectorAll('tbody tr').length; }})()");
+    assert!(browser.value(&rows).as_u64().is_some_and(|rows| rows >= 20));
+    // Beside a baseline metrics are changes of paired seeds, and the table has ratios.
+    browser.value("{ const base = document.getElementById('baseline'); base.value = '1'; base.dispatchEvent(new Event('change')); }");
+    let title = browser.value("document.getElementById('strips-h').textContent");
+    assert_eq!(title, "jct_mean_s: change against fifo, paired by seed");
+    let ratios = "[...document.querySelectorAll('#metrics tbody tr')].map((row) => [...row.cells].some((cell) => cell.textContent.endsWith('×')))";
+    assert_eq!(browser.value(ratios), json!([true, true, true, true]));
+    // Any metric, along the sweep.
+    browser.value("{ const metric = document.getElementById('metric'); metric.value = [...metric.options].find((one) => one.textContent === 'makespan_s').value; metric.dispatchEvent(new Event('change')); }");
+    assert_eq!(browser.value("document.getElementById('along-h').textContent"), "makespan_s by workload.arrivals.load");
+    browser.value("{ const base = document.getElementById('baseline'); base.value = '0'; base.dispatchEvent(new Event('change')); }");
+}
+
 #[needs("tool:chromium|chromium-browser|google-chrome")]
 #[test]
 fn the_report_works_in_a_browser() {
@@ -167,9 +210,11 @@ fn the_report_works_in_a_browser() {
     let points = |browser: &mut Browser| serde_json::from_value::<Vec<String>>(browser.value(seen)).expect("points");
     let first = points(&mut browser);
     assert!(!first.is_empty() && first.iter().all(|point| point == "0"), "{first:?}");
-    browser.value("{ const point = document.getElementById('point'); point.value = '1'; point.dispatchEvent(new Event('change')); }");
+    browser.value("{ const point = document.getElementById('point-0'); point.value = '1'; point.dispatchEvent(new Event('change')); }");
     let second = points(&mut browser);
     assert!(!second.is_empty() && second.iter().all(|point| point == "1"), "{second:?}");
+
+    figures_answer(&mut browser);
 
     // Pointing at a bar says what it is; leaving it says nothing.
     let tip = "(() => { const tip = document.getElementById('tip'); return tip.hidden ? null : tip.textContent; })()";
@@ -185,10 +230,6 @@ fn the_report_works_in_a_browser() {
 
     // The keyboard reaches the drawing and goes from job to job.
     browser.value("document.querySelector('svg.lanes').focus()");
-    let key = |browser: &mut Browser, key: &str| {
-        browser.call("Input.dispatchKeyEvent", json!({"type": "keyDown", "key": key}));
-        browser.call("Input.dispatchKeyEvent", json!({"type": "keyUp", "key": key}));
-    };
     key(&mut browser, "ArrowRight");
     let first = browser.value(tip);
     key(&mut browser, "ArrowRight");

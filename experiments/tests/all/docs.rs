@@ -52,10 +52,38 @@ fn blocks(page: &Path) -> Vec<Block> {
     all
 }
 
+/// Pages whose blocks of RON are fields of specs.
+const SPEC_PAGES: [&str; 8] = [
+    "experiments.md",
+    "traces.md",
+    "fleets.md",
+    "sharing.md",
+    "models.md",
+    "queues.md",
+    "elastic.md",
+    "policies/weights.md",
+];
+
+/// The presets that the page of semantics lists are those that there are.
+#[test]
+fn the_page_of_semantics_has_every_preset() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let set = "semantics=Semantics(preset: \"nope\")";
+    let planned = sandtable(folder.path(), &["plan", "quickstart", "--set", set]);
+    let names = planned.stderr.split("expected one of: ").nth(1).and_then(|rest| rest.lines().next()).expect("a list");
+    let page = std::fs::read_to_string(root().join("docs/src/semantics.md")).expect("a page");
+    for name in names.split(", ") {
+        assert!(page.contains(&format!("| `{name}` | ")), "{name} is not on the page");
+    }
+    let rows = page.split("| preset |").nth(1).expect("a table").lines().filter(|line| line.starts_with("| `")).count();
+    assert_eq!(rows, names.split(", ").count());
+}
+
 /// Fields of a spec, as a page shows them: with something plain for all that they leave out, they are one.
 #[test]
-fn what_the_page_of_experiments_shows_of_specs_can_be_planned() {
-    let page = std::fs::read_to_string(root().join("docs/src/experiments.md")).expect("a page");
+fn what_the_pages_of_specs_show_can_be_planned() {
+    let text = |name: &&str| std::fs::read_to_string(root().join("docs/src").join(name)).expect("a page");
+    let page: String = SPEC_PAGES.iter().map(text).collect();
     let plain = [
         ("fleet", "Model(nodes: 8, gpus: 8, kind: \"T4\")"),
         ("workload", "Generate(jobs: 10)"),
@@ -63,7 +91,7 @@ fn what_the_page_of_experiments_shows_of_specs_can_be_planned() {
         ("predictors", "{\"remaining\": Oracle}"),
     ];
     let blocks: Vec<&str> = page.split("```ron\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert!(blocks.len() >= 8, "{} blocks", blocks.len());
+    assert!(blocks.len() >= 20, "{} blocks", blocks.len());
     let folder = tempfile::tempdir().expect("a folder");
     let scores = r#"{"inputs": ["gpus"], "hidden": "tanh", "layers": [{"weights": [[1.0]], "bias": [0]}]}"#;
     let pods = "name,num_gpu,gpu_milli,cpu_milli,memory_mib\na,1,500,4000,1024\nb,0,0,2000,512\n";
@@ -239,6 +267,7 @@ fn what_is_generated_is_what_is_committed() {
     let all = [
         ("cli", "cli.md"),
         ("contract", "contract.md"),
+        ("fields", "fields.md"),
         ("metrics", "metrics.md"),
         ("spec", "spec.schema.json"),
         ("state", "state.schema.json"),

@@ -6,16 +6,28 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// When jobs arrive. `load` is the work that arrives over what the fleet could do meanwhile.
-#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum Arrivals {
     /// Independently.
-    Poisson { load: f64 },
+    Poisson {
+        /// Work that arrives over what the fleet could do meanwhile, above 0.
+        load: f64,
+    },
     /// In bursts of this mean size (geometric), which arrive independently.
-    Bursts { load: f64, size: f64 },
+    Bursts {
+        /// As for `Poisson`.
+        load: f64,
+        /// Mean number of jobs of a burst, at least 1.
+        size: f64,
+    },
     /// As Poisson, with a rate that follows a sine over a day: `peak` times the mean at its height (at most 2).
-    Diurnal { load: f64, peak: f64 },
+    Diurnal {
+        /// As for `Poisson`: the mean over a day.
+        load: f64,
+        /// The greatest rate over the mean one, 1 to 2.
+        peak: f64,
+    },
     /// All at once.
     AtOnce,
 }
@@ -37,12 +49,14 @@ impl Default for Arrivals {
 }
 
 /// How long jobs run on a GPU of speed 1.
-#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum Durations {
+    /// Log-normal.
     LogNormal {
+        /// As many jobs are shorter as are longer.
         median: Span,
+        /// Standard deviation of the logarithm.
         sigma: f64,
         /// Shorter ones are made this long.
         #[serde(default)]
@@ -51,8 +65,11 @@ pub enum Durations {
         #[serde(default)]
         most: Option<Span>,
     },
+    /// Pareto: few jobs have most of the work.
     Pareto {
+        /// The shortest.
         least: Span,
+        /// The less, the longer the longest are; the mean is finite above 1.
         shape: f64,
     },
     /// One of these, each as likely.
@@ -154,7 +171,6 @@ pub enum TraceFormat {
 }
 
 /// When which tasks come; each is of any service, as likely as of any other.
-#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum DemandSpec {
@@ -162,14 +178,27 @@ pub enum DemandSpec {
     #[default]
     Recorded,
     /// So many, at any time alike; each takes whole seconds from the first number to the second.
-    Uniform { tasks: u32, over: Span, seconds: (u32, u32) },
+    Uniform {
+        /// How many.
+        tasks: u32,
+        /// From the beginning on.
+        over: Span,
+        /// What each takes: the least and the most, whole seconds.
+        seconds: (u32, u32),
+    },
     /// As many as keep `trough` to `peak` GPUs busy, up and down once in a `period`, beginning at the trough.
     Diurnal {
+        /// GPUs that they keep busy at the least.
         trough: f64,
+        /// GPUs that they keep busy at the most.
         peak: f64,
+        /// From one trough to the next.
         period: Span,
+        /// From the beginning on.
         over: Span,
+        /// What each takes: the least and the most, whole seconds.
         seconds: (u32, u32),
+        /// Times at which more come; none by default.
         #[serde(default)]
         bursts: Option<DemandBursts>,
     },

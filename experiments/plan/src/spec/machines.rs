@@ -12,20 +12,24 @@ use sandtable_hardware::Sharing;
 use sandtable_hardware::live::Level;
 
 /// Machines.
-#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum FleetSpec {
     /// Simulated nodes: equal ones, or groups of equal ones.
     Model {
+        /// How many nodes, where all are alike.
         #[serde(default)]
         nodes: Option<u32>,
+        /// GPUs of each.
         #[serde(default)]
         gpus: Option<u32>,
+        /// Their kind: a name of the catalogue (`sandtable hardware list`), or one of your own.
         #[serde(default)]
         kind: Option<String>,
+        /// How fast jobs run on it, 1 being the speed of their durations; 1 by default.
         #[serde(default)]
         speed: Option<f64>,
+        /// Nodes of several kinds, in the order of their numbers, in place of `nodes`, `gpus`, `kind` and `speed`.
         #[serde(default)]
         groups: Vec<Group>,
         /// The nodes of a file, in place of groups; `speed` beside it is that of all of its kinds.
@@ -34,6 +38,7 @@ pub enum FleetSpec {
         /// Device memory of a kind of one's own.
         #[serde(default)]
         memory: Option<Bytes>,
+        /// How often nodes fail; never by default.
         #[serde(default)]
         failures: Option<FailuresSpec>,
         /// CPU cores of each node, where jobs take them; unknown by default, and then not counted.

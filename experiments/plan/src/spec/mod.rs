@@ -132,15 +132,17 @@ pub struct CostsSpec {
 }
 
 /// Jobs.
-#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum WorkloadSpec {
     /// Drawn from the seed.
     Generate {
+        /// How many.
         jobs: u32,
+        /// When they come; independently at a load of 0.8 by default.
         #[serde(default)]
         arrivals: Arrivals,
+        /// How long they run on a GPU of speed 1; by default as Philly's (log-normal, median 1058 s, sigma 2.13).
         #[serde(default)]
         durations: Durations,
         /// Weight of each gang size; Philly's mix by default. Gangs of 0 take what one GPU goes with in `hosts`.
@@ -266,10 +268,10 @@ pub struct FillSpec {
 }
 
 /// One job, written down.
-#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename = "Job", deny_unknown_fields)]
 pub struct JobSpec {
+    /// When it is submitted, from the start of the experiment.
     pub submit: Span,
     /// 0: it takes CPU and memory of one node alone.
     pub gpus: u32,
@@ -282,13 +284,16 @@ pub struct JobSpec {
     /// It is a task of this service.
     #[serde(default)]
     pub service: Option<String>,
+    /// What results call it; by default its place in the list.
     #[serde(default)]
     pub name: Option<String>,
     /// Names of GPU kinds of the fleet.
     #[serde(default)]
     pub kinds: Vec<String>,
+    /// Whether its GPUs may be taken before it ends; they may by default.
     #[serde(default)]
     pub preemptible: Option<bool>,
+    /// What its user says that it will take.
     #[serde(default)]
     pub declared: Option<Span>,
     /// When it should have ended, from the start of the experiment.
@@ -315,6 +320,7 @@ pub struct JobSpec {
     /// A name of the profile.
     #[serde(default)]
     pub workload: Option<String>,
+    /// Whose it is.
     #[serde(default)]
     pub user: Option<String>,
     /// Share of one GPU.
@@ -405,14 +411,16 @@ pub enum StartsSpec {
 }
 
 /// What answers for a quantity.
-#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum PredictorSpec {
     /// The truth.
     Oracle,
-    /// The truth times a log-normal error whose mean is 1, one for each job; `sigma` is the standard deviation of its logarithm.
-    Noisy { sigma: f64 },
+    /// The truth times a log-normal error whose mean is 1, one for each job.
+    Noisy {
+        /// Standard deviation of the error's logarithm, above 0.
+        sigma: f64,
+    },
     /// What the user declared, less the progress made.
     Declared,
     /// A predictor component.

@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Where a profile comes from; paths are relative to the spec.
-#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub enum ProfileSpec {
     /// One of our own files.
@@ -18,7 +17,12 @@ pub enum ProfileSpec {
     /// The user's copy of Gavel's `simulation_throughputs.json`: throughput by type and gang size.
     GavelSimulation(String),
     /// The user's copy of `step_ms.csv` of torchvision-gpu-bench, at one precision: `float`, `half` or `double`.
-    Torchvision { file: String, precision: String },
+    Torchvision {
+        /// Relative to the spec.
+        file: String,
+        /// `float`, `half` or `double`.
+        precision: String,
+    },
     /// The user's copy of Pollux' measurements: `traces`, `throughput_exact.csv`, `throughput_grid.csv`.
     Pollux(String),
     /// The user's copy of Shockwave's rates, a CSV with the columns `model`, `batch`, `gpus`, `steps_per_s`: workloads whose jobs change their batch, such as

@@ -1,95 +1,220 @@
 //! Figures drawn by kuva.
 
+mod print;
 mod time;
 
 use kuva::TickFormat;
 use kuva::backend::svg::SvgBackend;
-use kuva::plot::ForestPlot;
-use kuva::prelude::{Layout, LinePlot, Plot, Theme, render_to_svg};
+use kuva::plot::{ForestPlot, LegendPosition, LineStyle, MarkerShape};
+use kuva::prelude::{Layout, LinePlot, Plot, ScatterPlot, Theme, render_to_svg};
 use kuva::render::layout::ComputedLayout;
 use kuva::render::render::render_multiple;
 
+use sandtable_core::display::Unit;
 use sandtable_core::error::Error;
 
-use super::{COLOURS, Figure, FigureStyle, Forest};
+use super::{Axis, COLOURS, Figure, Forest, Line, Paper};
 
-fn theme(style: FigureStyle) -> Theme {
-    let (ink, grid, ground, font) = match style {
-        FigureStyle::Page => ("var(--ink)", "var(--grid)", "none", "inherit"),
-        FigureStyle::Paper => ("#222222", "#dddddd", "white", "sans-serif"),
-    };
+pub(in crate::plot) use print::{pdf, png};
+
+/// Lines in black and white, a line after the other: the darkest first.
+const GREYS: [&str; 4] = ["#000000", "#666666", "#333333", "#999999"];
+
+/// The size of words for which figures are laid out, and the width below which a legend stands below its figure.
+const SIZE: u32 = 14;
+const NARROW: f64 = 600.0;
+
+/// Marks of lines and places.
+const MARKS: [MarkerShape; 8] = [
+    MarkerShape::Circle,
+    MarkerShape::Square,
+    MarkerShape::Triangle,
+    MarkerShape::Diamond,
+    MarkerShape::TriangleDown,
+    MarkerShape::Plus,
+    MarkerShape::Star,
+    MarkerShape::Cross,
+];
+
+/// How the lines of a figure are broken.
+fn dash(at: usize) -> LineStyle {
+    match at % 6 {
+        0 => LineStyle::Solid,
+        1 => LineStyle::Custom("8 4".into()),
+        2 => LineStyle::Custom("2 3".into()),
+        3 => LineStyle::Custom("10 3 2 3".into()),
+        4 => LineStyle::Custom("5 2".into()),
+        _ => LineStyle::Custom("12 4 2 4 2 4".into()),
+    }
+}
+
+fn theme(font: &str) -> Theme {
     Theme {
-        background: ground.into(),
-        axis_color: ink.into(),
-        grid_color: grid.into(),
-        tick_color: ink.into(),
-        text_color: ink.into(),
-        legend_bg: ground.into(),
+        background: "white".into(),
+        axis_color: "#222222".into(),
+        grid_color: "#dddddd".into(),
+        tick_color: "#222222".into(),
+        text_color: "#222222".into(),
+        legend_bg: "white".into(),
         legend_border: "none".into(),
         font_family: Some(font.into()),
         ..Theme::light()
     }
 }
 
-pub(super) fn figure(figure: &Figure, style: FigureStyle) -> Result<String, Error> {
-    let (width, height) = (720.0, 340.0);
-    let mut plots: Vec<Plot> = Vec::new();
-    for (at, line) in figure.lines.iter().enumerate() {
-        if line.points.is_empty() {
-            continue;
-        }
-        let colour = match style {
-            FigureStyle::Page => format!("var(--s{})", at % COLOURS.len()),
-            FigureStyle::Paper => COLOURS[at % COLOURS.len()].to_string(),
-        };
-        let plot = LinePlot::new().with_data(line.points.clone()).with_color(colour).with_stroke_width(1.8);
-        // A page has its own legend, which a phone shows too.
-        let plot = if style == FigureStyle::Paper { plot.with_legend(&line.name) } else { plot };
-        let plot = if figure.steps { plot.with_step() } else { plot };
-        let plot = match line.band.len() == line.points.len() {
-            true => plot.with_band(
-                // What is drawn here is never below zero.
-                line.points.iter().zip(&line.band).map(|((_, y), half)| (y - half).max(0.0)),
-                line.points.iter().zip(&line.band).map(|((_, y), half)| y + half),
-            ),
-            false => plot,
-        };
-        // Beyond eight lines colours come again, dashed.
-        plots.push(if at >= COLOURS.len() { plot.with_dashed() } else { plot }.into());
+/// What values are divided by, so that people can read them, and what they are called then.
+fn readable(values: impl Iterator<Item = f64>) -> (f64, &'static str) {
+    match values.fold(0.0, |most: f64, value| most.max(value.abs())) {
+        s if s < 600.0 => (1.0, "s"),
+        s if s < 36_000.0 => (60.0, "min"),
+        s if s < 864_000.0 => (3600.0, "h"),
+        _ => (86_400.0, "d"),
     }
+}
+
+/// The figure in units that people read, and what stands at its axes.
+fn scaled(figure: &Figure) -> (Figure, String, String) {
+    let mut out = figure.clone();
+    let (mut x, mut y) = (figure.x.clone(), figure.y.clone());
+    if figure.axis == Axis::Seconds {
+        let (scale, unit) = readable(figure.lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x));
+        out.lines.iter_mut().flat_map(|line| &mut line.points).for_each(|(x, _)| *x /= scale);
+        x = format!("{x} ({unit})");
+    }
+    if figure.unit == Unit::Seconds {
+        let (scale, unit) = readable(figure.lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
+        for line in &mut out.lines {
+            line.points.iter_mut().chain(&mut line.runs).for_each(|(_, y)| *y /= scale);
+            line.half.iter_mut().for_each(|half| *half /= scale);
+        }
+        // The unit stands once.
+        y = format!("{} ({unit})", y.trim_end_matches("_s"));
+    }
+    (out, x, y)
+}
+
+pub(super) fn figure(figure: &Figure, paper: &Paper) -> Result<String, Error> {
+    let (figure, x, y) = scaled(figure);
+    let plots = plots(&figure, paper);
     if plots.is_empty() {
         return Ok(String::new());
     }
+    // Laid out for words of one size, then scaled to the size that is asked for.
+    let scale = f64::from(paper.size) / f64::from(SIZE);
+    let (width, height) = (paper.width / scale, paper.height / scale);
     let mut layout = Layout::auto_from_plots(&plots)
         .with_width(width)
         .with_height(height)
-        .with_x_label(&figure.x)
-        .with_y_label(&figure.y)
-        .with_theme(theme(style));
-    if figure.time_x {
-        // A mark's text is the number that it stands for, until it is replaced.
-        let text = |x: f64| x.to_string();
-        let least = figure.lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
-        layout = layout
-            .with_x_axis_min(least)
-            .with_log_x()
-            .with_x_tick_format(TickFormat::Custom(std::sync::Arc::new(text)));
+        .with_x_label(&x)
+        .with_y_label(&y)
+        .with_y_label_wrap((height / 10.0) as usize)
+        .with_theme(theme(&paper.font));
+    if width < NARROW {
+        layout = layout.with_legend_position(LegendPosition::OutsideBottomColumns);
+    }
+    match &figure.axis {
+        Axis::LogSeconds | Axis::Log => {
+            let least = figure.lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
+            layout = layout.with_x_axis_min(least).with_log_x();
+            if figure.axis == Axis::LogSeconds {
+                // A mark's text is the number that it stands for, until it is replaced.
+                let text = |x: f64| x.to_string();
+                layout = layout.with_x_tick_format(TickFormat::Custom(std::sync::Arc::new(text)));
+            }
+        }
+        Axis::Names(names) => {
+            // Places are numbers with names; half a place is left at each end.
+            let named = names.clone();
+            let text = move |x: f64| match x == x.round() && x >= 0.0 {
+                true => named.get(x as usize).cloned().unwrap_or_default(),
+                false => String::new(),
+            };
+            layout = layout
+                .with_x_axis_min(-0.5)
+                .with_x_axis_max(names.len() as f64 - 0.5)
+                .with_x_tick_step(1.0)
+                .with_x_tick_format(TickFormat::Custom(std::sync::Arc::new(text)));
+            let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+            if (longest * names.len()) as f64 * f64::from(SIZE) * 0.6 > width * 0.75 {
+                layout = layout.with_x_tick_rotate(-40.0);
+            }
+        }
+        Axis::Linear | Axis::Seconds => {}
     }
     if let Some((least, most)) = figure.y_range {
         layout = layout.with_y_axis_min(least).with_y_axis_max(most);
     }
-    if style == FigureStyle::Paper {
+    if paper.title {
         // As large as it fits above the figure.
-        let size = (1_150 / figure.title.chars().count().max(1)).clamp(9, 16) as u32;
-        layout = layout.with_title(&figure.title).with_title_size(size).with_title_wrap(120);
+        let size = (width * 1.6 / figure.title.chars().count().max(1) as f64) as u32;
+        layout = layout.with_title(&figure.title).with_title_size(size.clamp(9, 16)).with_title_wrap(120);
     }
-    if !figure.time_x {
-        return Ok(scaled(&render_to_svg(plots, layout), &figure.title));
+    if figure.axis != Axis::LogSeconds {
+        return Ok(sized(&render_to_svg(plots, layout), &figure.title, scale));
     }
     let axis = ComputedLayout::from_layout(&layout);
     let mut scene = render_multiple(plots, layout);
     time::marked(&mut scene, &axis);
-    Ok(scaled(&SvgBackend.render_scene(&scene), &figure.title))
+    Ok(sized(&SvgBackend.render_scene(&scene), &figure.title, scale))
+}
+
+fn plots(figure: &Figure, paper: &Paper) -> Vec<Plot> {
+    let stroke = 1.8;
+    let mut plots: Vec<Plot> = Vec::new();
+    let count = figure.lines.len();
+    for (at, line) in figure.lines.iter().enumerate().filter(|(_, line)| !line.points.is_empty()) {
+        let colour = if paper.grey { GREYS[at % GREYS.len()] } else { COLOURS[at % COLOURS.len()] };
+        let mark = MARKS[at % MARKS.len()];
+        if let Axis::Names(names) = &figure.axis {
+            plots.extend(at_names(line, (at, count), names, (colour, mark), stroke));
+            continue;
+        }
+        let plot = LinePlot::new()
+            .with_data(line.points.clone())
+            .with_color(colour)
+            .with_stroke_width(stroke)
+            .with_line_style(dash(at))
+            .with_legend(&line.name);
+        let plot = if figure.steps { plot.with_step() } else { plot };
+        let plot = match line.half.len() == line.points.len() {
+            true => plot.with_band(
+                // What is drawn here is never below zero.
+                line.points.iter().zip(&line.half).map(|((_, y), half)| (y - half).max(0.0)),
+                line.points.iter().zip(&line.half).map(|((_, y), half)| y + half),
+            ),
+            false => plot,
+        };
+        plots.push(plot.into());
+        // A mark each so often, where it differs from those of other lines.
+        let step = (line.points.len() / 7).max(1);
+        let few = line.points.iter().enumerate().filter(|(index, _)| (index + step * at / count) % step == 0);
+        let few: Vec<(f64, f64)> = few.map(|(_, point)| *point).collect();
+        plots.push(ScatterPlot::new().with_data(few).with_color(colour).with_size(stroke * 2.0).with_marker(mark).into());
+    }
+    plots
+}
+
+/// The values of a policy at names: where several policies have one there, a little beside each other.
+fn at_names(line: &Line, (at, count): (usize, usize), names: &[String], (colour, mark): (&str, MarkerShape), stroke: f64) -> Vec<Plot> {
+    // Each policy at its own name: in the middle of it.
+    let alone = names.get(at) == Some(&line.name) && line.points.len() == 1;
+    let beside = if alone || count < 2 { 0.0 } else { (at as f64 / (count - 1) as f64 - 0.5) * 0.6 };
+    let half = |index: usize| line.half.get(index).copied().unwrap_or(0.0);
+    let points: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (x + beside, *y)).collect();
+    let marks = ScatterPlot::new()
+        .with_data(points.clone())
+        .with_y_err((0..points.len()).map(half))
+        .with_color(colour)
+        .with_size(stroke * 2.6)
+        .with_marker(mark);
+    let mut out: Vec<Plot> = vec![if alone { marks.into() } else { marks.with_legend(&line.name).into() }];
+    if !line.runs.is_empty() {
+        let spread = 0.3 / line.runs.len() as f64;
+        let runs = line.runs.iter().enumerate().map(|(run, (x, y))| (x + beside + 0.1 + spread * run as f64, *y));
+        let runs = ScatterPlot::new().with_data(runs.collect::<Vec<_>>()).with_color(colour).with_size(stroke * 1.3);
+        out.push(runs.with_marker_opacity(0.5).into());
+    }
+    out
 }
 
 pub(super) fn forest(forest: &Forest) -> Result<String, Error> {
@@ -105,21 +230,25 @@ pub(super) fn forest(forest: &Forest) -> Result<String, Error> {
         .with_height(110.0 + 22.0 * forest.rows.len() as f64)
         .with_x_label(&forest.x)
         .with_title(&forest.title)
-        .with_theme(theme(FigureStyle::Paper));
-    Ok(scaled(&render_to_svg(plots, layout), &forest.title))
+        .with_theme(theme("sans-serif"));
+    Ok(sized(&render_to_svg(plots, layout), &forest.title, 1.0))
 }
 
-/// With a view box, so that it scales, and a name for screen readers.
-fn scaled(svg: &str, title: &str) -> String {
+/// With a view box, so that it scales, its size in points, and a name for screen readers.
+fn sized(svg: &str, title: &str, scale: f64) -> String {
     let Some((head, body)) = svg.split_once('>') else { return svg.to_string() };
     let number = |name: &str| {
-        let from = head.find(&format!("{name}=\""))? + name.len() + 2;
+        let from = head.find(&format!(" {name}=\""))? + name.len() + 3;
         head[from..].split('"').next()
     };
     let (width, height) = (number("width").unwrap_or("720"), number("height").unwrap_or("340"));
+    let scaled = |size: &str| (size.parse::<f64>().unwrap_or(0.0) * scale * 100.0).round() / 100.0;
+    let points = |name: &str, size: &str| (format!(" {name}=\"{size}\""), format!(" {name}=\"{}pt\"", scaled(size)));
+    let ((wide, wide_points), (high, high_points)) = (points("width", width), points("height", height));
     let escaped = title.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
-    let body = clipped(body);
-    format!("{head} viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{escaped}\">{body}")
+    let view = format!(" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{escaped}\">");
+    let head = head.replacen(&wide, &wide_points, 1).replacen(&high, &high_points, 1);
+    format!("{head}{view}{}", clipped(body))
 }
 
 /// Clip paths by the figure that they are of: kuva numbers them by how many it has drawn, and the figures of a page must not
@@ -140,4 +269,55 @@ fn clipped(body: &str) -> String {
     }
     let own: String = blake3::hash(out.as_bytes()).to_hex().chars().take(8).collect();
     out.replace(NAME, &format!("clip-{own}-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure() -> Figure {
+        let line = |name: &str| Line { name: name.into(), points: vec![(1.0, 0.5), (10.0, 1.0)], half: vec![0.1, 0.1], runs: Vec::new() };
+        let (x, y) = ("s".into(), "part".into());
+        Figure {
+            id: "f".into(),
+            title: "a < b".into(),
+            x,
+            y,
+            axis: Axis::LogSeconds,
+            unit: Unit::Times,
+            steps: true,
+            part: true,
+            y_range: Some((0.0, 1.0)),
+            lines: vec![line("one"), line("two")],
+        }
+    }
+
+    #[test]
+    fn figures_are_the_same_every_time_and_marked_by_units_that_people_read() {
+        let svg = |figure: &Figure| super::figure(figure, &Paper::default()).expect("a build that draws");
+        let page = svg(&figure());
+        assert_eq!(page, svg(&figure()));
+        assert!(page.starts_with("<svg") && page.contains("viewBox=\"0 0 ") && page.contains(COLOURS[1]));
+        assert!(page.contains("width=\"720pt\"") && page.contains("aria-label=\"a &lt; b\""));
+        // Seconds from 1 to 10, and from 1 s to 10 d.
+        let mut wide = figure();
+        wide.lines[0].points = vec![(1.0, 0.1), (864_000.0, 1.0)];
+        let wide = svg(&wide);
+        let at = |mark: &str| {
+            let text = wide.split("<text ").find(|text| text.contains(&format!(">{mark}<"))).expect("a mark");
+            text.split("x=\"").nth(1).and_then(|x| x.split('"').next()?.parse::<f64>().ok()).expect("a place")
+        };
+        let decade = at("10 s") - at("1 s");
+        assert!(decade > 50.0 && (at("10 min") - at("1 min") - decade).abs() < 0.5, "{decade}");
+        assert!((at("1 min") - at("10 s") - decade * 6f64.log10()).abs() < 0.5);
+        assert!(!wide.contains(">100<") && !wide.contains(">1000<"));
+    }
+
+    #[test]
+    fn paper_says_how_wide_which_font_and_that_there_is_no_colour() {
+        let paper = Paper { width: 237.6, height: 150.0, font: "Times".into(), size: 8, title: false, grey: true };
+        let svg = super::figure(&figure(), &paper).expect("a build that draws");
+        assert!(svg.contains("width=\"237.6pt\"") && svg.contains("Times") && !svg.contains(">a &lt; b<"));
+        assert!(COLOURS.iter().all(|colour| !svg.contains(colour)) && svg.contains(GREYS[1]));
+    }
 }

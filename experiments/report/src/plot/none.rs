@@ -2,13 +2,21 @@
 
 use sandtable_core::error::Error;
 
-use super::{Figure, FigureStyle, Forest};
+use super::{Figure, Forest, Paper};
 
-pub(super) fn figure(_: &Figure, _: FigureStyle) -> Result<String, Error> {
+pub(super) fn figure(_: &Figure, _: &Paper) -> Result<String, Error> {
     Err(lacks_plots())
 }
 
 pub(super) fn forest(_: &Forest) -> Result<String, Error> {
+    Err(lacks_plots())
+}
+
+pub(super) fn pdf(_: &str, _: &str) -> Result<Vec<u8>, Error> {
+    Err(lacks_plots())
+}
+
+pub(super) fn png(_: &str, _: &str) -> Result<Vec<u8>, Error> {
     Err(lacks_plots())
 }
 

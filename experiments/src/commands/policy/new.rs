@@ -17,6 +17,10 @@ pub(crate) struct NewArgs {
     /// Language of the policy.
     #[arg(long, value_enum, default_value = "rust")]
     lang: Language,
+    /// Begin with the sources of a shipped policy instead of the template, in Rust: `fifo`, `sjf`, `srtf`, `srsf`, `las`, `edf`,
+    /// `priority` or `share`.
+    #[arg(long, value_name = "POLICY")]
+    from: Option<String>,
     /// Folder [default: NAME].
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
@@ -30,7 +34,7 @@ pub(crate) fn run(args: &NewArgs) -> Result<ExitCode, Error> {
         let error = Error::usage(format!("{}: the folder of `{}` must be called so", folder.display(), args.name));
         return Err(error.hint(format!("--path {}", folder.with_file_name(&args.name).display())));
     }
-    template::write(args.lang, &args.name, &folder)?;
+    template::write(args.lang, &args.name, args.from.as_deref(), &folder)?;
     let (at, name) = (folder.display(), &args.name);
     ui::note(&format!("{at}: a policy in {}; what it decides is in {at}/{}", words(args.lang), source(args.lang)));
     if let Err(missing) = tool(args.lang, &folder) {

@@ -1,0 +1,217 @@
+//! Who waits: jobs by their size, user, queue, workload, kind of GPU, and by when they were submitted.
+
+use std::collections::BTreeMap;
+
+use sandtable_core::display::Unit;
+use sandtable_core::error::Error;
+use sandtable_hardware::Duration;
+use sandtable_inputs::trace::Packed;
+use sandtable_results::schema::JobRecord;
+use sandtable_results::stats::estimate;
+
+use super::{Class, Run, Runs};
+use crate::plot::{Axis, Figure, Line};
+
+/// Classes that a figure shows; those with the fewest jobs are one.
+const MOST: usize = 12;
+
+/// What is shown of a class, in words and in the name of the figure.
+const SHOWS: &[(&str, &str, fn(&[&JobRecord]) -> Option<f64>)] = &[
+    ("mean completion time", "jct", |jobs| mean(jobs.iter().filter_map(|job| job.jct()))),
+    ("mean time to the first GPUs", "waiting", |jobs| mean(jobs.iter().filter_map(|job| job.wait()))),
+    ("p95 of the time to the first GPUs", "waiting-p95", |jobs| p95(jobs.iter().filter_map(|job| job.wait()))),
+];
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = values.fold((0_usize, 0.0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum / count as f64)
+}
+
+/// The least value that 95 % are not above.
+fn p95(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut all: Vec<f64> = values.collect();
+    all.sort_unstable_by(f64::total_cmp);
+    all.get((all.len() * 95).div_ceil(100).max(1) - 1).copied()
+}
+
+/// What a job's class is, and in which order classes stand: that of their names where jobs have them, by count else.
+struct Division {
+    by: &'static str,
+    id: &'static str,
+    /// The class of each job, by its name; jobs without one are left out.
+    of: BTreeMap<String, String>,
+    /// Classes in the order of the axis; empty: by the number of their jobs.
+    order: Vec<String>,
+}
+
+pub(super) fn figures(all: &[Runs<'_>], at: &str) -> Result<Vec<(Class, Figure, String)>, Error> {
+    let mut out = Vec::new();
+    for division in divisions(all)? {
+        let names = division.names(all);
+        if names.len() < 2 {
+            continue;
+        }
+        for (shows, short, of) in SHOWS {
+            let lines = all.iter().map(|runs| line(runs, &division, &names, *of)).collect();
+            let figure = Figure {
+                id: format!("{short}-by-{}", division.id),
+                title: format!("{}{} by {}{at}", shows[..1].to_uppercase(), &shows[1..], division.by),
+                x: division.by.into(),
+                y: (*shows).into(),
+                axis: Axis::Names(names.clone()),
+                unit: Unit::Seconds,
+                steps: false,
+                part: false,
+                y_range: None,
+                lines,
+            };
+            let caption = "Means over the seeds of what each run gives, with 95 % intervals (Student's) where there are several.".to_string();
+            out.push((Class { by: division.by, shows }, figure, caption));
+        }
+    }
+    Ok(out)
+}
+
+/// The class that rare ones are put in.
+const OTHERS: &str = "others";
+
+impl Division {
+    /// The class of a job, if it has one.
+    fn class<'a>(&'a self, run: &Run<'_>, job: &JobRecord) -> Option<&'a str> {
+        self.of.get(&key(run, job)).map(String::as_str)
+    }
+
+    /// The classes that are shown, in the order of the axis.
+    fn names(&self, all: &[Runs<'_>]) -> Vec<String> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for run in all.iter().flat_map(|runs| &runs.all) {
+            run.jobs.iter().filter_map(|job| self.class(run, job)).for_each(|class| *counts.entry(class).or_default() += 1);
+        }
+        if !self.order.is_empty() {
+            return self.order.iter().filter(|name| counts.contains_key(name.as_str())).cloned().collect();
+        }
+        let mut sorted: Vec<(&str, usize)> = counts.into_iter().collect();
+        sorted.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        let many = sorted.len() > MOST;
+        let kept = sorted.into_iter().take(if many { MOST - 1 } else { MOST }).map(|(name, _)| name.to_string());
+        kept.chain(many.then(|| OTHERS.to_string())).collect()
+    }
+}
+
+/// A job's name is its own under a seed alone.
+fn key(run: &Run<'_>, job: &JobRecord) -> String {
+    format!("{} {}", run.cell.seed, job.job_id)
+}
+
+fn line(runs: &Runs<'_>, division: &Division, names: &[String], of: fn(&[&JobRecord]) -> Option<f64>) -> Line {
+    let (mut points, mut half) = (Vec::new(), Vec::new());
+    // By run and class.
+    let classed: Vec<BTreeMap<usize, Vec<&JobRecord>>> = runs.all.iter().map(|run| {
+        let mut by: BTreeMap<usize, Vec<&JobRecord>> = BTreeMap::new();
+        for job in &run.jobs {
+            let Some(class) = division.class(run, job) else { continue };
+            let at = names.iter().position(|name| name == class).or_else(|| names.iter().position(|name| name == OTHERS));
+            if let Some(at) = at {
+                by.entry(at).or_default().push(job);
+            }
+        }
+        by
+    }).collect();
+    for at in 0..names.len() {
+        let values: Vec<f64> = classed.iter().filter_map(|by| of(by.get(&at)?)).collect();
+        if let Some(one) = estimate(&values) {
+            points.push((at as f64, one.mean));
+            half.push(if one.half.is_finite() { one.half } else { 0.0 });
+        }
+    }
+    Line { name: runs.label.to_string(), points, half, runs: Vec::new() }
+}
+
+/// Every way in which jobs of these runs are told apart.
+fn divisions(all: &[Runs<'_>]) -> Result<Vec<Division>, Error> {
+    let runs = || all.iter().flat_map(|runs| &runs.all);
+    let mut sizes = Division { by: "GPUs asked for", id: "gpus", of: BTreeMap::new(), order: Vec::new() };
+    let mut starts: BTreeMap<u32, String> = BTreeMap::new();
+    let mut kinds = Division { by: "kind of GPU", id: "kind", of: BTreeMap::new(), order: Vec::new() };
+    let mut times = Division { by: "time of the week", id: "time", of: BTreeMap::new(), order: weeks() };
+    let origin = runs().next().and_then(|run| run.cell.setting.workload.fixed()).and_then(Packed::origin);
+    for run in runs() {
+        for job in &run.jobs {
+            let (least, name) = size(job.gpus);
+            starts.entry(least).or_insert_with(|| name.clone());
+            sizes.of.entry(key(run, job)).or_insert(name);
+            if let Some(origin) = origin {
+                times.of.entry(key(run, job)).or_insert_with(|| time_of_week(origin, job.submit_s.f64()));
+            }
+        }
+    }
+    sizes.order = starts.into_values().collect();
+    let [mut users, mut queues, mut workloads] = [("user", "user"), ("queue", "queue"), ("workload", "workload")]
+        .map(|(by, id)| Division { by, id, of: BTreeMap::new(), order: Vec::new() });
+    let mut seeds: Vec<u64> = Vec::new();
+    for run in runs() {
+        if seeds.contains(&run.cell.seed) {
+            continue;
+        }
+        seeds.push(run.cell.seed);
+        for row in run.cell.setting.workload.trace(run.cell.seed, &run.cell.fleet)?.rows {
+            let asked = [(&mut users, &row.user), (&mut queues, &row.queue), (&mut workloads, &row.workload)];
+            for (division, class) in asked {
+                if let Some(class) = class {
+                    division.of.insert(format!("{} {}", run.cell.seed, row.name), class.clone());
+                }
+            }
+            if !row.kinds.is_empty() {
+                kinds.of.insert(format!("{} {}", run.cell.seed, row.name), row.kinds.join(" or "));
+            }
+        }
+    }
+    let mut out = vec![sizes, users, queues, workloads, kinds, times];
+    out.retain(|division| !division.of.is_empty());
+    Ok(out)
+}
+
+/// Sizes of gangs by powers of two: the least of a class, and its name.
+fn size(gpus: u32) -> (u32, String) {
+    match gpus {
+        0..=2 => (gpus, gpus.to_string()),
+        _ => {
+            let most = gpus.next_power_of_two();
+            let least = most / 2 + 1;
+            (least, format!("{least}–{most}"))
+        }
+    }
+}
+
+/// Quarters of a day that people count.
+const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+/// Every quarter of a day of the week.
+fn weeks() -> Vec<String> {
+    DAYS.iter().flat_map(|day| (0..4).map(move |quarter| format!("{day} {} h", 6 * quarter))).collect()
+}
+
+/// The quarter of a day in which a second after an instant of UTC lies.
+fn time_of_week(origin: Duration, seconds: f64) -> String {
+    let since = origin.as_secs_f64() + seconds;
+    let (day, hour) = ((since / 86_400.0).floor(), since.rem_euclid(86_400.0) / 3600.0);
+    // 1970-01-01 was a Thursday.
+    let day = (day as i64 + 3).rem_euclid(7) as usize;
+    format!("{} {} h", DAYS[day], 6 * (hour / 6.0) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_two_and_instants_days_of_the_week() {
+        let names: Vec<String> = [1, 2, 3, 4, 5, 8, 9, 100].map(|gpus| size(gpus).1).to_vec();
+        assert_eq!(names, ["1", "2", "3–4", "3–4", "5–8", "5–8", "9–16", "65–128"]);
+        // 2026-11-28 07:06:40 UTC is a Saturday.
+        assert_eq!(time_of_week(Duration::from_secs(1_795_849_600), 0.0), "Sat 6 h");
+        assert_eq!(time_of_week(Duration::from_secs(1_795_849_600), 86_400.0), "Sun 6 h");
+        assert_eq!(p95([5.0, 1.0, 3.0].into_iter()), Some(5.0));
+        assert_eq!(p95(std::iter::empty()), None);
+    }
+}
