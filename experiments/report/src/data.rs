@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::figures::{Captioned, Class, labels, points};
-use super::lanes::Named;
+use super::lanes::{Named, Timeline};
 use super::plot::{Axis, Figure};
 
 /// A figure of the page: its place in the data, and the words around it.
@@ -28,20 +28,6 @@ pub struct Drawn {
     pub point: Option<usize>,
     /// Where jobs are told apart.
     pub class: Option<Class>,
-}
-
-/// The GPUs of one run over time.
-#[derive(Serialize)]
-pub struct Timeline {
-    /// Whose.
-    pub policy: String,
-    /// Which run.
-    pub run: String,
-    /// What was left out.
-    pub note: String,
-    /// What the script draws.
-    #[serde(skip)]
-    pub data: Value,
 }
 
 /// The words around figures.

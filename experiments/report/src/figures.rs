@@ -13,8 +13,7 @@ use sandtable_results::schema::{JobRecord, StayRecord};
 use sandtable_results::status::CellStatus;
 use sandtable_results::store::Store;
 
-use super::data::Timeline;
-use super::lanes::{Named, timeline};
+use super::lanes::{Named, Timeline, timeline};
 use super::plot::Figure;
 
 /// Labels in the order of the spec.

@@ -14,8 +14,9 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::data::{Drawn, Timeline, data, drawn};
+use super::data::{Drawn, data, drawn};
 use super::figures::{drawn_points, of_page, timelines};
+use super::lanes::Timeline;
 use crate::table;
 
 /// All of a report.

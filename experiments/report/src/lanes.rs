@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use sandtable_hardware::GpuId;
 use sandtable_results::reader::rowed;
 use sandtable_results::schema::{JobRecord, StayRecord};
+use serde::Serialize;
 use serde_json::{Value, json};
-
-use super::data::Timeline;
 
 /// A fleet that has more GPUs is a map.
 const MOST_LANES: u32 = 128;
@@ -20,6 +19,20 @@ const MOST_BARS: usize = 2_000;
 const TICKS: f64 = 1e5;
 /// Rows of a map at most, and its stretches of time.
 const MAP: (usize, usize) = (96, 240);
+
+/// The GPUs of one run over time.
+#[derive(Serialize)]
+pub struct Timeline {
+    /// Whose.
+    pub policy: String,
+    /// Which run.
+    pub run: String,
+    /// What was left out.
+    pub note: String,
+    /// What the script draws.
+    #[serde(skip)]
+    pub data: Value,
+}
 
 /// A bar: some stays on one GPU.
 #[derive(Clone, Debug, PartialEq)]

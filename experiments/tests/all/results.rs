@@ -73,8 +73,10 @@ fn reports_come_in_every_format_and_a_page_is_the_same_to_the_byte() {
     assert_eq!(rows.len(), 18);
     assert!(rows.iter().all(|row| row["jct_mean_s"].as_f64() > Some(0.0) && row["task_wait_mean_s"].is_null()));
     for (args, why) in [
-        (vec!["-o", "r.pdf"], "no report ends in `.pdf`"),
-        (vec!["-o", "r.svg", "--figure", "jtc"], "expected one of: jct, waiting, utilisation"),
+        (vec!["-o", "r.docx"], "no report ends in `.docx`"),
+        (vec!["-o", "r.svg", "--figure", "jtc"], "expected one of: jct, waiting, slowdown, utilisation"),
+        (vec!["-o", "r.svg", "--width", "3.3"], "expected a number and a unit"),
+        (vec!["-o", "r.svg", "--metric", "jct"], "no metric `jct`"),
         (vec!["--set", "fleet.nodes=3"], "no cell has a result"),
         (vec!["--template", "spec.ron", "-o", "none/x.html"], "cannot write none/x.html"),
     ] {
@@ -83,6 +85,63 @@ fn reports_come_in_every_format_and_a_page_is_the_same_to_the_byte() {
         let ran = ask(folder.path(), &all);
         assert!(ran.code != 0 && ran.stderr.contains(why), "{why}: {}", ran.stderr);
     }
+}
+
+#[test]
+fn figures_are_as_wide_as_a_column_and_the_same_every_time() {
+    let folder = results(SPEC);
+    let report = |args: &[&str]| {
+        let mut all = vec!["report", "spec.ron"];
+        all.extend(args);
+        let ran = ask(folder.path(), &all);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        ran.stdout
+    };
+    let read = |name: &str| std::fs::read(folder.path().join(name)).expect("a file");
+    let paper = ["--width", "3.3in", "--no-title", "--grey-safe"];
+    report(&[&["-o", "a.svg", "--figure", "jct"], &paper[..]].concat());
+    let svg = String::from_utf8(read("a.svg")).expect("text");
+    assert!(svg.contains("width=\"237.6pt\"") && !svg.contains("Job completion time</text>"), "{}", &svg[..400]);
+    let list = report(&["--figure", "list"]);
+    let names: Vec<&str> = list.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.len() >= 8 && names.contains(&"policies") && names.contains(&"waiting-p95-by-gpus"), "{list}");
+    for name in names {
+        report(&["-o", "x.svg", "--figure", name]);
+        let svg = String::from_utf8(read("x.svg")).expect("text");
+        assert!(svg.contains("<svg") && !svg.contains("NaN"), "{name}");
+    }
+    // Only where there is a font to set them in.
+    let fonts = ["/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "/usr/share/fonts/TTF/DejaVuSans.ttf"];
+    if let Some(font) = fonts.into_iter().find(|font| Path::new(font).exists()) {
+        for (file, begins) in [("a.pdf", &b"%PDF-"[..]), ("a.png", b"\x89PNG")] {
+            report(&["-o", file, "--figure", "waiting", "--font", font]);
+            let first = read(file);
+            assert!(first.starts_with(begins), "{file}");
+            report(&["-o", file, "--figure", "waiting", "--font", font]);
+            assert!(first == read(file), "{file} is not the same twice");
+        }
+    }
+    let missing = ask(folder.path(), &["report", "spec.ron", "-o", "a.pdf", "--font", "No Such Font"]);
+    assert!(missing.code == 2 && missing.stderr.contains("no font `No Such Font`"), "{}", missing.stderr);
+}
+
+#[test]
+fn several_results_are_compared_pair_by_pair() {
+    let folder = results(SPEC);
+    let ran = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "again", "--format", "csv"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let rows: Vec<Vec<&str>> = ran.stdout.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows[0], ["variant", "policy", "jct_mean_s", "vs_fifo", "vs_las", "vs_again"]);
+    assert_eq!(rows.len(), 4);
+    // A policy and itself under another name, and the two ways round of one pair.
+    assert_eq!(rows[1][5], "0.0 % ± 0.0");
+    let signs = [rows[2][3], rows[1][4]].map(|cell| cell.starts_with('+'));
+    assert_ne!(signs[0], signs[1], "{}", ran.stdout);
+    let pair = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "--format", "csv", "--metric", "jct-mean"]);
+    let change: f64 = pair.stdout.lines().nth(1).and_then(|line| line.split(',').nth(6)).expect("a change").parse().expect("a number");
+    assert!(rows[2][3].starts_with(&format!("{:+.1} %", change * 100.0)), "{} {change}", rows[2][3]);
+    let brief = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "--brief"]);
+    assert!(brief.stdout.contains("jct_mean_s") && !brief.stdout.contains("jobs whose"), "{}", brief.stdout);
 }
 
 #[test]

@@ -13,7 +13,7 @@ const PLACES: usize = 200;
 const SHORTEST: f64 = 10.0;
 
 /// What is told of a job.
-struct Told {
+struct JobQuantity {
     id: &'static str,
     title: &'static str,
     x: &'static str,
@@ -22,8 +22,8 @@ struct Told {
     whose: &'static str,
 }
 
-const ALL: &[Told] = &[
-    Told {
+const ALL: &[JobQuantity] = &[
+    JobQuantity {
         id: "jct",
         title: "Job completion time",
         x: "completion time",
@@ -31,7 +31,7 @@ const ALL: &[Told] = &[
         of: JobRecord::jct,
         whose: "Jobs that completed",
     },
-    Told {
+    JobQuantity {
         id: "waiting",
         title: "Time to the first GPUs",
         x: "time to the first GPUs given",
@@ -39,7 +39,7 @@ const ALL: &[Told] = &[
         of: JobRecord::wait,
         whose: "Jobs that ever got GPUs",
     },
-    Told {
+    JobQuantity {
         id: "slowdown",
         title: "Slowdown",
         x: "completion time over time with progress",
@@ -57,7 +57,7 @@ fn slowdown(job: &JobRecord) -> Option<f64> {
 pub(super) fn figures(all: &[Runs<'_>], at: &str) -> Vec<(Figure, String)> {
     let seeds = all.iter().map(|runs| runs.all.len()).max().unwrap_or(0);
     let runs = if seeds > 1 { format!("over {seeds} seeds") } else { "of one seed".into() };
-    let one = |told: &Told| {
+    let one = |told: &JobQuantity| {
         let values = |of: &Runs<'_>| {
             let jobs = of.all.iter().flat_map(|run| &run.jobs);
             (of.label.to_string(), jobs.filter_map(told.of).collect())
@@ -70,7 +70,7 @@ pub(super) fn figures(all: &[Runs<'_>], at: &str) -> Vec<(Figure, String)> {
 }
 
 /// A distribution function by policy, over every seed, told at places that all lines share.
-fn distribution(told: &Told, at: &str, mut all: Vec<(String, Vec<f64>)>) -> Figure {
+fn distribution(told: &JobQuantity, at: &str, mut all: Vec<(String, Vec<f64>)>) -> Figure {
     let positive = || all.iter().flat_map(|(_, values)| values).copied().filter(|x| *x > 0.0);
     let (least, most) = (positive().fold(f64::INFINITY, f64::min), positive().fold(0.0, f64::max));
     let places: Vec<f64> = match most > least {
