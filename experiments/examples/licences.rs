@@ -84,6 +84,10 @@ fn notices(packages: &[&Value]) -> String {
             texts.entry(words.trim().to_string()).or_default().push(name.clone());
         }
     }
+    // What is in the repository as others have it.
+    out.push_str("uPlot 1.6.32 (in pages): MIT\n");
+    let uplot = include_str!("../report/src/page/uplot/LICENSE").trim().to_string();
+    texts.entry(uplot).or_default().push("uPlot 1.6.32".into());
     let mut texts: Vec<(String, Vec<String>)> = texts.into_iter().collect();
     texts.sort_by(|a, b| a.1.cmp(&b.1));
     for (words, names) in texts {

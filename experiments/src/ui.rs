@@ -88,7 +88,8 @@ pub fn progress(length: u64, hidden: bool) -> ProgressBar {
     } else if !std::io::stderr().is_terminal() {
         bar.set_draw_target(ProgressDrawTarget::hidden());
         tell(bar.clone());
-    } else if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} cells  {elapsed}, {eta} left  {msg}") {
+    } else if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} cells  {elapsed}, {eta} left  {msg}")
+    {
         bar.set_style(style);
         bar.enable_steady_tick(Duration::from_millis(200));
     }

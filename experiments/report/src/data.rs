@@ -77,7 +77,8 @@ fn columns(figure: &Figure, labels: &[&str]) -> Value {
     places.sort_unstable_by(f64::total_cmp);
     places.dedup();
     let lines = figure.lines.iter().map(|line| {
-        let mut own = line.points.iter().zip(line.half.iter().copied().map(Some).chain(std::iter::repeat(None))).peekable();
+        let mut own =
+            line.points.iter().zip(line.half.iter().copied().map(Some).chain(std::iter::repeat(None))).peekable();
         let (mut ys, mut half) = (Vec::new(), Vec::new());
         for place in &places {
             let here = own.next_if(|((x, _), _)| x == place);
@@ -93,13 +94,14 @@ fn columns(figure: &Figure, labels: &[&str]) -> Value {
     let (axis, names) = match &figure.axis {
         Axis::Linear => ("linear", None),
         Axis::Log => ("log", None),
-        Axis::Seconds => ("seconds", None),
+        Axis::Seconds(_) => ("seconds", None),
         Axis::LogSeconds => ("time", None),
         Axis::Names(names) => ("names", Some(names)),
     };
     let lines: Vec<Value> = lines.collect();
+    let origin = if let Axis::Seconds(origin) = figure.axis { origin } else { None };
     json!({
-        "title": figure.title, "x": figure.x, "y": figure.y, "unit": unit(figure.unit), "axis": axis, "names": names,
+        "title": figure.title, "x": figure.x, "y": figure.y, "unit": unit(figure.unit), "axis": axis, "names": names, "origin": origin,
         "steps": figure.steps, "part": figure.part, "range": figure.y_range.map(|(least, most)| [least, most]),
         "xs": places.iter().map(|x| short(*x)).collect::<Vec<_>>(), "lines": lines,
     })
@@ -152,7 +154,9 @@ pub(super) fn data(
         .filter_map(|metric| {
             let values: Vec<Value> = runs.iter().map(|run| short(metric.of(run))).collect();
             let known = values.iter().any(|value| !value.is_null());
-            known.then(|| json!({"name": metric.name, "unit": unit(metric.unit), "about": metric.about, "values": values}))
+            known.then(
+                || json!({"name": metric.name, "unit": unit(metric.unit), "about": metric.about, "values": values}),
+            )
         })
         .collect();
     json!({

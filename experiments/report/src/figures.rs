@@ -126,18 +126,26 @@ fn of_points(plan: &Plan, store: &Store, most: usize) -> Result<Vec<Captioned>, 
         let mut of = Vec::new();
         for label in labels(plan) {
             let cells = cells_at(plan, store, label, point);
-            let first = cells.first().map(|cell| Ok::<_, Error>((reader::jobs(store, &cell.id)?, reader::stays(store, &cell.id)?)));
+            let first = cells
+                .first()
+                .map(|cell| Ok::<_, Error>((reader::jobs(store, &cell.id)?, reader::stays(store, &cell.id)?)));
             let read = |cell: &&Cell| reader::measured_jobs(store, &cell.id);
             let jobs = cells.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
             let all = cells.iter().zip(jobs).map(|(cell, jobs)| Run { cell, jobs }).collect();
             of.push(Runs { label, all, first: first.transpose()? });
         }
         let at = at_words(point);
-        let plain = |(figure, caption): (Figure, String)| Captioned { figure, caption, point: Some(number), class: None };
+        let plain =
+            |(figure, caption): (Figure, String)| Captioned { figure, caption, point: Some(number), class: None };
         all.extend(distributions::figures(&of, &at).into_iter().map(plain));
         all.extend(over_time::figures(&of, store, &at)?.into_iter().map(plain));
         let classed = classes::figures(&of, &at)?.into_iter();
-        all.extend(classed.map(|(class, figure, caption)| Captioned { figure, caption, point: Some(number), class: Some(class) }));
+        all.extend(classed.map(|(class, figure, caption)| Captioned {
+            figure,
+            caption,
+            point: Some(number),
+            class: Some(class),
+        }));
     }
     Ok(all)
 }

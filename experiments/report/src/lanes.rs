@@ -85,7 +85,12 @@ fn whole(seconds: f64) -> Value {
 }
 
 /// The timeline of a run.
-pub(super) fn timeline(nodes: &[(String, u32)], jobs: &[JobRecord], stays: &[StayRecord], named: &mut Named) -> Timeline {
+pub(super) fn timeline(
+    nodes: &[(String, u32)],
+    jobs: &[JobRecord],
+    stays: &[StayRecord],
+    named: &mut Named,
+) -> Timeline {
     let gpus: u32 = nodes.iter().map(|(_, gpus)| gpus).sum();
     let (data, note) = if gpus > MOST_LANES { map(nodes, stays) } else { lanes(nodes, gpus, jobs, stays, named) };
     Timeline { policy: String::new(), run: String::new(), note, data }
@@ -98,7 +103,13 @@ fn end(stays: &[StayRecord]) -> f64 {
 
 /// A lane a GPU. Of a lane each row is a list of three numbers a bar: ticks since the bar before, its ticks, and its job or, below
 /// zero, how many short stays it is.
-fn lanes(nodes: &[(String, u32)], gpus: u32, jobs: &[JobRecord], stays: &[StayRecord], named: &mut Named) -> (Value, String) {
+fn lanes(
+    nodes: &[(String, u32)],
+    gpus: u32,
+    jobs: &[JobRecord],
+    stays: &[StayRecord],
+    named: &mut Named,
+) -> (Value, String) {
     let end = end(stays);
     let index: BTreeMap<&str, usize> = jobs.iter().enumerate().map(|(at, row)| (row.job_id.as_str(), at)).collect();
     let (all, rows) = stacked(stays, &index);
@@ -158,11 +169,10 @@ fn map(nodes: &[(String, u32)], stays: &[StayRecord]) -> (Value, String) {
     for stay in stays.iter().filter(|stay| stay.to_s > stay.from_s) {
         let (from, to) = (stay.from_s.f64(), stay.to_s.f64());
         let (first, last) = ((from / width) as usize, ((to / width) as usize).min(bins - 1));
-        for bin in first..=last {
-            let (begin, over) = (bin as f64 * width, (bin + 1) as f64 * width);
-            let part = (to.min(over) - from.max(begin)).max(0.0) / width;
-            for row in stay.gpus.0.iter().filter_map(|gpu| row_of.get(gpu.number() as usize)) {
-                held[*row][bin] += part;
+        for row in stay.gpus.0.iter().filter_map(|gpu| row_of.get(gpu.number() as usize)) {
+            for (bin, held) in held[*row].iter_mut().enumerate().take(last + 1).skip(first) {
+                let (begin, over) = (bin as f64 * width, (bin + 1) as f64 * width);
+                *held += (to.min(over) - from.max(begin)).max(0.0) / width;
             }
         }
     }
@@ -252,7 +262,10 @@ mod tests {
     fn a_lane_tells_ticks_since_the_bar_before_and_a_map_the_part_that_is_held() {
         let stays = [stay("a", 0.0, 10.0, &[0, 1]), stay("b", 15.0, 20.0, &[0])];
         let (data, note) = lanes(&[("T4".into(), 2)], 2, &[], &stays, &mut Named::default());
-        assert_eq!((data["lanes"].to_string().as_str(), note.as_str()), ("[[[0,50000,-1,25000,25000,-1]],[[0,50000,-1]]]", ""));
+        assert_eq!(
+            (data["lanes"].to_string().as_str(), note.as_str()),
+            ("[[[0,50000,-1,25000,25000,-1]],[[0,50000,-1]]]", "")
+        );
         let nodes: Vec<(String, u32)> = (0..192).map(|_| ("T4".to_string(), 1)).collect();
         let (data, note) = map(&nodes, &stays);
         assert_eq!(note, "a row is 2 nodes");

@@ -52,7 +52,12 @@ fn rendered(template: &str, values: impl serde::Serialize) -> Result<String, Err
     let wrong = |error: minijinja::Error| Error::usage(format!("the template: {error:#}"));
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::Html);
     let [uplot, uplot_style] = UPLOT;
-    let parts = [("style", STYLE.into()), ("uplot", uplot.into()), ("uplot_style", uplot_style.into()), ("script", SCRIPTS.concat())];
+    let parts = [
+        ("style", STYLE.into()),
+        ("uplot", uplot.into()),
+        ("uplot_style", uplot_style.into()),
+        ("script", SCRIPTS.concat()),
+    ];
     for (name, text) in parts {
         // They are no templates: braces in them are their own.
         environment.add_template_owned(name, format!("{{% raw %}}{text}{{% endraw %}}")).map_err(wrong)?;

@@ -32,8 +32,8 @@ pub enum Axis {
     Linear,
     /// Numbers above 0, by factors.
     Log,
-    /// Seconds.
-    Seconds,
+    /// Seconds, since this second of UTC where dates are known.
+    Seconds(Option<f64>),
     /// Seconds above 0, by factors, with marks such as 10 s, 1 min, 1 h and 1 d.
     LogSeconds,
     /// Places in this list.
@@ -112,7 +112,7 @@ impl Figure {
     ///     title: "Jobs that wait".into(),
     ///     x: "time".into(),
     ///     y: "jobs".into(),
-    ///     axis: Axis::Seconds,
+    ///     axis: Axis::Seconds(None),
     ///     unit: Unit::Count,
     ///     steps: false,
     ///     part: false,

@@ -1,8 +1,11 @@
 //! Results as rows for other programs: CSV, JSON Lines and Parquet.
 
+use std::collections::BTreeMap;
+
 use sandtable_core::display::Unit;
 use sandtable_core::error::Error;
 use sandtable_core::frame::{Column, Frame, Value};
+use sandtable_inputs::trace::Row;
 use sandtable_plan::{Cell, Plan};
 use sandtable_results::metric::METRICS;
 use sandtable_results::reader;
@@ -30,8 +33,13 @@ pub enum Rows {
 /// A file of the store that can't be read.
 pub fn rows(plan: &Plan, store: &Store, of: Rows) -> Result<Frame, Error> {
     let seconds = |name: &'static str| Column::of(name, Unit::Seconds);
-    let mut columns =
-        vec![Column::words("policy"), Column::words("variant"), Column::count("seed"), Column::words("cell")];
+    let axes = axes(plan);
+    let mut columns = vec![Column::words("policy"), Column::words("variant")];
+    columns.extend(axes.iter().map(|axis| match axis.is_number {
+        true => Column::number(axis.path.to_string()),
+        false => Column::words(axis.path.to_string()),
+    }));
+    columns.extend([Column::count("seed"), Column::words("cell")]);
     match of {
         Rows::Cells => columns.extend(METRICS.iter().map(|metric| Column::of(metric.name, metric.unit))),
         Rows::Jobs => {
@@ -39,6 +47,8 @@ pub fn rows(plan: &Plan, store: &Store, of: Rows) -> Result<Frame, Error> {
             columns.extend(["submit_s", "first_start_s", "end_s", "held_s", "jct_s"].map(seconds));
             columns.extend(["gpus", "preemptions"].map(Column::count));
             columns.push(Column::words("outcome"));
+            columns.extend(["wait_s", "duration_s"].map(seconds));
+            columns.extend(["user", "queue", "workload", "kinds", "nodes"].map(Column::words));
         }
         Rows::Stays => {
             columns.push(Column::words("job_id"));
@@ -53,25 +63,42 @@ pub fn rows(plan: &Plan, store: &Store, of: Rows) -> Result<Frame, Error> {
         }
     }
     let mut frame = Frame::new(columns);
+    let row = |cell: &Cell, values: &mut dyn Iterator<Item = Value>| row(cell, &axes, values);
     for cell in plan.cells.iter().filter(|cell| store.has(&cell.id) && !store.has_failed(&cell.id)) {
         match of {
             Rows::Cells => {
                 let Some(summary) = reader::summary(store, &cell.id)? else { continue };
-                frame.push(row(cell, METRICS.iter().map(|metric| metric.of(&summary).into())));
+                frame.push(row(cell, &mut METRICS.iter().map(|metric| metric.of(&summary).into())));
             }
             Rows::Jobs => {
+                let trace = cell.setting.workload.trace(cell.seed, &cell.fleet)?;
+                let asked: BTreeMap<&str, &Row> = trace.rows.iter().map(|row| (row.name.as_str(), row)).collect();
                 for job in reader::jobs(store, &cell.id)? {
+                    let asked = asked.get(job.job_id.as_str());
+                    let word = |of: fn(&Row) -> Option<&str>| {
+                        Value::from(asked.and_then(|row| of(row)).unwrap_or_default().to_string())
+                    };
+                    let whose = [
+                        job.wait().into(),
+                        asked.map(|row| row.duration.as_secs_f64()).into(),
+                        word(|row| row.user.as_deref()),
+                        word(|row| row.queue.as_deref()),
+                        word(|row| row.workload.as_deref()),
+                        asked.map(|row| row.kinds.join("|")).unwrap_or_default().into(),
+                        job.last_placement.to_string().into(),
+                    ];
                     let times = [Some(job.submit_s), job.first_start_s, job.end_s, Some(job.held_s)];
                     let times = times.map(|time| time.map(Seconds::f64).into());
                     let rest =
                         [job.jct().into(), job.gpus.into(), job.preemptions.into(), job.outcome.to_string().into()];
-                    frame.push(row(cell, [job.job_id.into()].into_iter().chain(times).chain(rest)));
+                    frame.push(row(cell, &mut [job.job_id.into()].into_iter().chain(times).chain(rest).chain(whose)));
                 }
             }
             Rows::Stays => {
                 for stay in reader::stays(store, &cell.id)? {
                     let (from, to) = (stay.from_s.f64().into(), stay.to_s.f64().into());
-                    frame.push(row(cell, [stay.job_id.into(), from, to, stay.gpus.to_string().into()]));
+                    let cells = [stay.job_id.into(), from, to, stay.gpus.to_string().into()];
+                    frame.push(row(cell, &mut cells.into_iter()));
                 }
             }
             Rows::Queues => {
@@ -83,7 +110,7 @@ pub fn rows(plan: &Plan, store: &Store, of: Rows) -> Result<Frame, Error> {
                     let times = times.map(|time| if of.completed > 0 { time } else { f64::NAN });
                     let gpus = [of.held, of.deserved, of.borrowed, of.short];
                     let numbers = times.into_iter().chain(gpus).map(Value::from);
-                    frame.push(row(cell, [(&of.name).into()].into_iter().chain(counts).chain(numbers)));
+                    frame.push(row(cell, &mut [(&of.name).into()].into_iter().chain(counts).chain(numbers)));
                 }
             }
         }
@@ -91,10 +118,32 @@ pub fn rows(plan: &Plan, store: &Store, of: Rows) -> Result<Frame, Error> {
     Ok(frame)
 }
 
+/// An axis of the sweep.
+struct SweepAxis<'a> {
+    path: &'a str,
+    /// Whether all of its values are numbers.
+    is_number: bool,
+}
+
+fn axes(plan: &Plan) -> Vec<SweepAxis<'_>> {
+    let first = plan.cells.first().map(|cell| cell.variant.as_slice()).unwrap_or_default();
+    let numbers = |at: usize| {
+        let is_number =
+            |cell: &Cell| cell.variant.get(at).is_some_and(|(_, value)| value.trim().parse::<f64>().is_ok());
+        plan.cells.iter().all(is_number)
+    };
+    first.iter().enumerate().map(|(at, (path, _))| SweepAxis { path, is_number: numbers(at) }).collect()
+}
+
 /// A row of a cell: what tells it from others, and `values`.
-fn row(cell: &Cell, values: impl IntoIterator<Item = Value>) -> Vec<Value> {
-    let mut row: Vec<Value> =
-        vec![(&cell.label).into(), cell.variant_text().into(), cell.seed.into(), (&cell.id).into()];
+fn row(cell: &Cell, axes: &[SweepAxis<'_>], values: &mut dyn Iterator<Item = Value>) -> Vec<Value> {
+    let mut row: Vec<Value> = vec![(&cell.label).into(), cell.variant_text().into()];
+    row.extend(axes.iter().enumerate().map(|(at, axis)| {
+        let value = cell.variant.get(at).map_or("", |(_, value)| value.trim());
+        // The quotes of a text are RON's.
+        if axis.is_number { value.parse::<f64>().ok().into() } else { value.trim_matches('"').into() }
+    }));
+    row.extend([cell.seed.into(), (&cell.id).into()]);
     row.extend(values);
     row
 }

@@ -7,35 +7,46 @@ use sandtable_results::metric::{Better, METRICS};
 
 use crate::Gathered;
 
+/// Tables of more columns than this are as wide as a page of two columns.
+const NARROW: usize = 6;
+
 /// The tables of claims and of metrics, one after the other; each is to be taken from the file by itself, or the file is included whole.
-pub fn tex(gathered: &Gathered) -> String {
+/// Of the metrics those of `columns`, if any is named; one that the table does not have is left out.
+pub fn tex(gathered: &Gathered, columns: &[&str]) -> String {
     let mut out = String::from("% Made by `sandtable report`. In the preamble: \\usepackage{booktabs}\n");
     if !gathered.claims.is_empty() {
         let claims = sandtable_results::claim::table(&gathered.claims);
-        table(&mut out, &claims, &format!("{}: claims, as measured.", gathered.title), "claims");
+        table(&mut out, &claims, &format!("{}: claims, as measured.", gathered.title), "claims", &[]);
     }
     let caption = format!("{}: means over seeds, with 95\\,% intervals.", gathered.title);
-    table(&mut out, &gathered.metrics.table, &caption, "metrics");
+    table(&mut out, &gathered.metrics.table, &caption, "metrics", columns);
     if !gathered.queues.table.is_empty() {
-        table(&mut out, &gathered.queues.table, &format!("{}: queues.", gathered.title), "queues");
+        table(&mut out, &gathered.queues.table, &format!("{}: queues.", gathered.title), "queues", &[]);
     }
     out
 }
 
-fn table(out: &mut String, frame: &Frame, caption: &str, label: &str) {
-    let shown: Vec<(&str, ColumnKind)> = frame.shown().collect();
-    let rows: Vec<Vec<(String, Option<f64>)>> = frame.texts().collect();
+fn table(out: &mut String, frame: &Frame, caption: &str, label: &str, columns: &[&str]) {
+    // Words tell rows apart: they stay.
+    let words = frame.names();
+    let kept = |(at, name): (usize, &str)| at < words || columns.is_empty() || columns.contains(&name);
+    let kept: Vec<bool> = frame.shown().enumerate().map(|(at, (name, _))| kept((at, name))).collect();
+    fn of<T>(kept: &[bool], all: impl IntoIterator<Item = T>) -> Vec<T> {
+        all.into_iter().zip(kept).filter(|(_, kept)| **kept).map(|(one, _)| one).collect()
+    }
+    let shown: Vec<(&str, ColumnKind)> = of(&kept, frame.shown());
+    let rows: Vec<Vec<(String, Option<f64>)>> = frame.texts().map(|row| of(&kept, row)).collect();
+    let star = if shown.len() > NARROW { "*" } else { "" };
     let align: String = shown.iter().map(|(_, kind)| if *kind == ColumnKind::Words { 'l' } else { 'r' }).collect();
     let line = |cells: Vec<String>| format!("    {} \\\\\n", cells.join(" & "));
     let _ = write!(
         out,
-        "\n\\begin{{table}}\n  \\centering\n  \\caption{{{}}}\n  \\label{{tab:{label}}}\n  \\begin{{tabular}}{{{align}}}\n    \\toprule\n",
+        "\n\\begin{{table{star}}}\n  \\centering\n  \\caption{{{}}}\n  \\label{{tab:{label}}}\n  \\begin{{tabular}}{{{align}}}\n    \\toprule\n",
         escaped(caption)
     );
-    out.push_str(&line(frame.heads().iter().map(|head| escaped(head)).collect()));
+    out.push_str(&line(of(&kept, frame.heads()).iter().map(|head| escaped(head)).collect()));
     out.push_str("    \\midrule\n");
     // Those of one point of the sweep are compared: all words but the first, the policy's label.
-    let words = frame.names();
     let point = |row: &[(String, Option<f64>)]| {
         row.iter().take(words).skip(1).map(|(text, _)| text.clone()).collect::<Vec<_>>()
     };
@@ -56,7 +67,7 @@ fn table(out: &mut String, frame: &Frame, caption: &str, label: &str) {
         };
         out.push_str(&line(row.iter().enumerate().map(cell).collect()));
     }
-    out.push_str("    \\bottomrule\n  \\end{tabular}\n\\end{table}\n");
+    let _ = write!(out, "    \\bottomrule\n  \\end{{tabular}}\n\\end{{table{star}}}\n");
 }
 
 /// A text that means nothing else in LaTeX.

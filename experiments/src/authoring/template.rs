@@ -131,7 +131,10 @@ mod tests {
             assert_eq!(ours.replacen("name: \"mine\",", &format!("name: \"{shipped}\","), 1), sources[0].1);
             assert_eq!(all.iter().filter(|(path, _)| path.starts_with("src")).count(), sources.len());
             // A module that is not taken along would not build.
-            let declared = sources.iter().flat_map(|(_, text)| text.lines()).filter(|line| line.starts_with("mod ") && line.ends_with(';'));
+            let declared = sources
+                .iter()
+                .flat_map(|(_, text)| text.lines())
+                .filter(|line| line.starts_with("mod ") && line.ends_with(';'));
             assert_eq!(declared.count(), sources.len() - 1, "{shipped}");
         }
         assert!(files(Language::Rust, "mine", Some("pollux")).is_err());

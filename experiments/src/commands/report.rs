@@ -7,11 +7,11 @@ use sandtable_core::frame::{Column, Frame};
 use sandtable_core::input;
 use sandtable_core::output;
 use sandtable_core::text::word;
+use sandtable_plan::Plan;
 use sandtable_report::parquet::parquet;
 use sandtable_report::plot::{Figure, Paper, pdf, png, side_by_side};
 use sandtable_report::rows::{Rows, rows};
 use sandtable_report::{Captioned, PAGE, figures, gather, html, markdown, tex};
-use sandtable_plan::Plan;
 use sandtable_results::status::known;
 use sandtable_results::store::Store;
 
@@ -48,6 +48,9 @@ pub(crate) struct ReportArgs {
     /// What a row of a table describes.
     #[arg(long, value_enum, default_value_t)]
     rows: Rows,
+    /// Metrics of a `.tex` table, such as `jct-mean,jct-p99,makespan` [default: those of the table that `run` prints].
+    #[arg(long, value_name = "METRIC", value_delimiter = ',')]
+    columns: Vec<String>,
     /// Template of the page (minijinja).
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
@@ -101,7 +104,9 @@ impl PaperArgs {
     fn paper(&self) -> Paper {
         let width = self.width.unwrap_or(720.0);
         let narrow = width < 400.0;
-        let height = self.height.unwrap_or_else(|| if self.width.is_none() { 340.0 } else { width * if narrow { 0.62 } else { 0.47 } });
+        let height = self
+            .height
+            .unwrap_or_else(|| if self.width.is_none() { 340.0 } else { width * if narrow { 0.62 } else { 0.47 } });
         let size = self.size.unwrap_or(if narrow { 8 } else { 14 });
         Paper { width, height, font: self.font.clone(), size, title: !self.no_title, grey: self.grey_safe }
     }
@@ -115,7 +120,9 @@ fn drawing(args: &ReportArgs, plan: &Plan, store: &Store, ending: &str) -> Resul
     let Some(first) = of.first() else {
         let error = Error::usage(format!("no figure `{wanted}` of these results"));
         let names = names(&all);
-        return Err(error.hint(format!("expected one of: {}", if names.is_empty() { "none".into() } else { names.join(", ") })));
+        return Err(
+            error.hint(format!("expected one of: {}", if names.is_empty() { "none".into() } else { names.join(", ") }))
+        );
     };
     let paper = args.paper.paper();
     let svg = match args.every_point {
@@ -181,7 +188,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
             let gathered = gather(&plan, &store, &args.path, &command(), &today())?;
             match ending {
                 "md" => markdown(&gathered),
-                "tex" => tex(&gathered),
+                "tex" => {
+                    let columns = args.columns.iter().map(|name| Ok(any_metric(name)?.name));
+                    tex(&gathered, &columns.collect::<Result<Vec<&str>, Error>>()?)
+                }
                 _ => html(&gathered, &template(args.template.as_deref())?)?,
             }
             .into_bytes()

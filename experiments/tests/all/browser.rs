@@ -148,15 +148,20 @@ fn figures_answer(browser: &mut Browser) {
     let place = browser.value(&format!("{jct}.querySelector('.where').textContent"));
     assert!(place.as_str().is_some_and(|text| text.ends_with("min") || text.ends_with(" h")), "{place}");
     // A policy that is switched off is so everywhere, and the focus stays.
-    browser.value(&format!("{{ const button = {jct}.querySelector('.legend button'); button.focus(); button.click(); }}"));
+    browser
+        .value(&format!("{{ const button = {jct}.querySelector('.legend button'); button.focus(); button.click(); }}"));
     let off = "[...document.querySelectorAll('figure:not([hidden]) .legend')].map((one) => one.firstChild.getAttribute('aria-pressed'))";
     let off: Vec<String> = serde_json::from_value(browser.value(off)).expect("states");
     assert!(off.len() >= 7 && off.iter().all(|state| state == "false"), "{off:?}");
     assert_eq!(browser.value("document.activeElement.textContent"), "fifo");
     browser.value("document.activeElement.click()");
     // The tail of the distribution, and its data as a table.
-    browser.value(&format!("[...{jct}.querySelectorAll('.tools button')].find((one) => one.textContent === 'tail').click()"));
-    let rows = format!("(() => {{ const data = {jct}.querySelector('.data'); data.open = true; data.dispatchEvent(new Event('toggle')); return data.querySelectorAll('tbody tr').length; }})()");
+    browser.value(&format!(
+        "[...{jct}.querySelectorAll('.tools button')].find((one) => one.textContent === 'tail').click()"
+    ));
+    let rows = format!(
+        "(() => {{ const data = {jct}.querySelector('.data'); data.open = true; data.dispatchEvent(new Event('toggle')); return data.querySelectorAll('tbody tr').length; }})()"
+    );
     assert!(browser.value(&rows).as_u64().is_some_and(|rows| rows >= 20));
     // Beside a baseline metrics are changes of paired seeds, and the table has ratios.
     browser.value("{ const base = document.getElementById('baseline'); base.value = '1'; base.dispatchEvent(new Event('change')); }");

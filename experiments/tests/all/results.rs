@@ -137,8 +137,18 @@ fn several_results_are_compared_pair_by_pair() {
     assert_eq!(rows[1][5], "0.0 % ± 0.0");
     let signs = [rows[2][3], rows[1][4]].map(|cell| cell.starts_with('+'));
     assert_ne!(signs[0], signs[1], "{}", ran.stdout);
-    let pair = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "--format", "csv", "--metric", "jct-mean"]);
-    let change: f64 = pair.stdout.lines().nth(1).and_then(|line| line.split(',').nth(6)).expect("a change").parse().expect("a number");
+    let pair = ask(
+        folder.path(),
+        &["compare", "--spec", "spec.ron", "fifo", "las", "--format", "csv", "--metric", "jct-mean"],
+    );
+    let change: f64 = pair
+        .stdout
+        .lines()
+        .nth(1)
+        .and_then(|line| line.split(',').nth(6))
+        .expect("a change")
+        .parse()
+        .expect("a number");
     assert!(rows[2][3].starts_with(&format!("{:+.1} %", change * 100.0)), "{} {change}", rows[2][3]);
     let brief = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "--brief"]);
     assert!(brief.stdout.contains("jct_mean_s") && !brief.stdout.contains("jobs whose"), "{}", brief.stdout);

@@ -15,8 +15,11 @@ use crate::plot::{Axis, Figure, Line};
 /// Classes that a figure shows; those with the fewest jobs are one.
 const MOST: usize = 12;
 
+/// A number of the jobs of a class.
+type OfJobs = fn(&[&JobRecord]) -> Option<f64>;
+
 /// What is shown of a class, in words and in the name of the figure.
-const SHOWS: &[(&str, &str, fn(&[&JobRecord]) -> Option<f64>)] = &[
+const SHOWS: &[(&str, &str, OfJobs)] = &[
     ("mean completion time", "jct", |jobs| mean(jobs.iter().filter_map(|job| job.jct()))),
     ("mean time to the first GPUs", "waiting", |jobs| mean(jobs.iter().filter_map(|job| job.wait()))),
     ("p95 of the time to the first GPUs", "waiting-p95", |jobs| p95(jobs.iter().filter_map(|job| job.wait()))),
@@ -65,7 +68,9 @@ pub(super) fn figures(all: &[Runs<'_>], at: &str) -> Result<Vec<(Class, Figure, 
                 y_range: None,
                 lines,
             };
-            let caption = "Means over the seeds of what each run gives, with 95 % intervals (Student's) where there are several.".to_string();
+            let caption =
+                "Means over the seeds of what each run gives, with 95 % intervals (Student's) where there are several."
+                    .to_string();
             out.push((Class { by: division.by, shows }, figure, caption));
         }
     }
@@ -85,7 +90,10 @@ impl Division {
     fn names(&self, all: &[Runs<'_>]) -> Vec<String> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for run in all.iter().flat_map(|runs| &runs.all) {
-            run.jobs.iter().filter_map(|job| self.class(run, job)).for_each(|class| *counts.entry(class).or_default() += 1);
+            run.jobs
+                .iter()
+                .filter_map(|job| self.class(run, job))
+                .for_each(|class| *counts.entry(class).or_default() += 1);
         }
         if !self.order.is_empty() {
             return self.order.iter().filter(|name| counts.contains_key(name.as_str())).cloned().collect();
@@ -103,20 +111,27 @@ fn key(run: &Run<'_>, job: &JobRecord) -> String {
     format!("{} {}", run.cell.seed, job.job_id)
 }
 
-fn line(runs: &Runs<'_>, division: &Division, names: &[String], of: fn(&[&JobRecord]) -> Option<f64>) -> Line {
+fn line(runs: &Runs<'_>, division: &Division, names: &[String], of: OfJobs) -> Line {
     let (mut points, mut half) = (Vec::new(), Vec::new());
     // By run and class.
-    let classed: Vec<BTreeMap<usize, Vec<&JobRecord>>> = runs.all.iter().map(|run| {
-        let mut by: BTreeMap<usize, Vec<&JobRecord>> = BTreeMap::new();
-        for job in &run.jobs {
-            let Some(class) = division.class(run, job) else { continue };
-            let at = names.iter().position(|name| name == class).or_else(|| names.iter().position(|name| name == OTHERS));
-            if let Some(at) = at {
-                by.entry(at).or_default().push(job);
+    let classed: Vec<BTreeMap<usize, Vec<&JobRecord>>> = runs
+        .all
+        .iter()
+        .map(|run| {
+            let mut by: BTreeMap<usize, Vec<&JobRecord>> = BTreeMap::new();
+            for job in &run.jobs {
+                let Some(class) = division.class(run, job) else { continue };
+                let at = names
+                    .iter()
+                    .position(|name| name == class)
+                    .or_else(|| names.iter().position(|name| name == OTHERS));
+                if let Some(at) = at {
+                    by.entry(at).or_default().push(job);
+                }
             }
-        }
-        by
-    }).collect();
+            by
+        })
+        .collect();
     for at in 0..names.len() {
         let values: Vec<f64> = classed.iter().filter_map(|by| of(by.get(&at)?)).collect();
         if let Some(one) = estimate(&values) {

@@ -63,7 +63,8 @@ pub(super) fn figures(all: &[Runs<'_>], at: &str) -> Vec<(Figure, String)> {
             (of.label.to_string(), jobs.filter_map(told.of).collect())
         };
         let values: Vec<(String, Vec<f64>)> = all.iter().map(values).collect();
-        let caption = format!("{}, {runs}; the axis counts by factors, those of 0 are the part at its edge.", told.whose);
+        let caption =
+            format!("{}, {runs}; the axis counts by factors, those of 0 are the part at its edge.", told.whose);
         (distribution(told, at, values), caption)
     };
     ALL.iter().map(one).collect()

@@ -2,6 +2,7 @@
 
 use sandtable_core::display::Unit;
 use sandtable_core::error::Error;
+use sandtable_hardware::Duration;
 use sandtable_inputs::trace::{Packed, date};
 use sandtable_results::reader;
 use sandtable_results::schema::UseRecord;
@@ -43,7 +44,7 @@ pub(super) fn figures(all: &[Runs<'_>], store: &Store, at: &str) -> Result<Vec<(
         title: format!("{title}{at}"),
         x: format!("time{since}"),
         y: y.into(),
-        axis: Axis::Seconds,
+        axis: Axis::Seconds(origin.map(Duration::as_secs_f64)),
         unit: Unit::Times,
         steps: true,
         part: false,
@@ -70,7 +71,12 @@ fn lines(of: Vec<(&str, Steps)>) -> Vec<Line> {
         let own = if width > 0.0 { (end_of(&steps) / width).ceil() as usize } else { 0 };
         let means = means(&steps, width);
         let points = means.into_iter().take(own.min(BINS)).enumerate();
-        Line { name: label.to_string(), points: points.map(|(bin, mean)| (bin as f64 * width, mean)).collect(), half: Vec::new(), runs: Vec::new() }
+        Line {
+            name: label.to_string(),
+            points: points.map(|(bin, mean)| (bin as f64 * width, mean)).collect(),
+            half: Vec::new(),
+            runs: Vec::new(),
+        }
     };
     of.into_iter().map(line).collect()
 }
@@ -99,7 +105,10 @@ mod tests {
 
     #[test]
     fn lines_share_their_places_and_end_when_their_run_does() {
-        let all = lines(vec![("long", vec![(0.0, 2.0), (300.0, 0.0)]), ("short", vec![(0.0, 4.0), (0.5, 1.0), (150.0, 0.0)])]);
+        let all = lines(vec![
+            ("long", vec![(0.0, 2.0), (300.0, 0.0)]),
+            ("short", vec![(0.0, 4.0), (0.5, 1.0), (150.0, 0.0)]),
+        ]);
         assert_eq!((all[0].points.len(), all[1].points.len()), (300, 150));
         assert_eq!(all[0].points[7], (7.0, 2.0));
         assert_eq!((all[1].points[0], all[1].points[149]), ((0.0, 2.5), (149.0, 1.0)));

@@ -120,6 +120,10 @@ fn along(plan: &Plan, known: &[CellStatus], axis: usize, path: &str, metric: &Me
         part: false,
         y_range: None,
         lines: lines.collect(),
-        axis: if numbers.is_some() { Axis::Linear } else { Axis::Names(names.iter().map(|name| (*name).to_string()).collect()) },
+        axis: if numbers.is_some() {
+            Axis::Linear
+        } else {
+            Axis::Names(names.iter().map(|name| (*name).to_string()).collect())
+        },
     }
 }

@@ -102,6 +102,11 @@ function swatch(at) {
   return canvas;
 }
 
+// An instant of UTC, as exactly as a part of so many seconds asks for.
+function date(figure, seconds, wide) {
+  const text = new Date((figure.origin + seconds) * 1000).toISOString();
+  return wide > 4 * 86400 ? text.slice(0, 10) : text.slice(5, 16).replace('T', ' ');
+}
 const isTime = (figure) => figure.axis === 'time' || figure.axis === 'seconds';
 
 // A figure: {title, x, y, unit, axis: linear | log | seconds | time (seconds, by factors) | names, names, steps, range, part, xs, lines: [{label, ys, half, runs}]}.
@@ -182,13 +187,21 @@ class Chart {
     const yRange = logY ? [least / room, most * room] : [least === 0 ? 0 : least - room, figure.range && !this.relative ? most + room / 3 : most + room];
     const xs = figure.xs;
     const xLog = !names && state.logX && xs[0] > 0;
-    const xRange = names ? [-0.5, names.length - 0.5] : [xs[0], xs[xs.length - 1]];
+    const [first, last] = [xs[0], xs[xs.length - 1]];
+    // Of few points those at the ends are seen whole.
+    const few = !names && xs.length <= 30;
+    const side = few ? (xLog ? (last / first) ** 0.04 : (last - first || 1) * 0.04) : 0;
+    const xRange = names ? [-0.5, names.length - 0.5] : few ? (xLog ? [first / side, last * side] : [first - side, last + side]) : [first, last];
+    // Marks of an axis of times have one unit.
+    const [, timeScale, timeUnit] = UNITS.find(([most]) => yRange[1] < most);
+    const timeMark = (y) => (logY ? mark(y) : `${Number((y / timeScale).toPrecision(4))} ${timeUnit}`);
     const soft = ink('soft');
     const font = '12px system-ui, sans-serif';
     const axis = { stroke: ink('ink'), font, labelFont: font, grid: { stroke: ink('grid'), width: 1 }, ticks: { stroke: soft, width: 1, size: 5 }, labelSize: 22 };
     const crowded = names && names.length * Math.max(...names.map((name) => name.length)) * 7 > this.plot.clientWidth - 70;
     const xMarks = (u, at, from, to) => {
       if (names) return names.map((_, at) => at);
+      if (figure.origin) return timeMarks(from + figure.origin, to + figure.origin, false).map((mark) => mark - figure.origin);
       if (isTime(figure)) return timeMarks(from, to, xLog);
       return undefined;
     };
@@ -203,9 +216,9 @@ class Chart {
       scales: { x: { time: false, distr: xLog ? 3 : 1, range: (u, from, to) => (u.zoomed ? [from, to] : xRange) }, y: { distr: logY ? 3 : 1, range: () => yRange } },
       axes: [
         { ...axis, label: figure.x, rotate: crowded ? -40 : 0, size: crowded ? 30 + Math.min(120, longest * 5) : 40, grid: { ...axis.grid, show: !names },
-          ...(timed ? { splits: xMarks, filter: (u, marks) => marks, values: (u, marks) => marks.map((at) => (names ? (names[at] ?? '').slice(0, 24) : mark(at))) } : {}) },
+          ...(timed ? { splits: xMarks, filter: (u, marks) => marks, values: (u, marks) => marks.map((at) => (names ? (names[at] ?? '').slice(0, 24) : figure.origin ? date(figure, at, u.scales.x.max - u.scales.x.min) : mark(at))) } : {}) },
         { ...axis, label: this.relative ? `${figure.y}, relative to ${labels[chosen.baseline]}` : figure.part && state.tail ? 'part of the jobs beyond' : figure.y, size: 62,
-          values: (u, marks) => marks.map((y) => (y === null ? null : this.relative ? `${number(y)}×` : unit === 's' ? mark(y) : said(y, unit))),
+          values: (u, marks) => marks.map((y) => (y === null ? null : this.relative ? `${number(y)}×` : unit === 's' ? timeMark(y) : said(y, unit))),
           ...(unit === 's' ? { splits: (u, at, from, to) => timeMarks(from, to, logY), filter: (u, marks) => marks } : {}) },
       ],
       series: [{}, ...lines.map((line, at) => this.series(line, at, lines.length, names))],
@@ -224,8 +237,7 @@ class Chart {
   reset() {
     if (!this.drawn) return;
     this.drawn.zoomed = false;
-    const xs = this.figure.xs;
-    this.drawn.setScale('x', { min: xs[0], max: xs[xs.length - 1] });
+    this.draw();
   }
 
   series(line, at, count, names) {
@@ -289,7 +301,9 @@ class Chart {
       line.ys.forEach((y, index) => {
         const half = line.half?.[index];
         if (y !== null && half) {
-          const [x, low] = this.at(u, index, Math.max(y - half, u.scales.y.distr === 3 ? u.scales.y.min : -Infinity), at, lines.length, names);
+          const [center, low] = this.at(u, index, Math.max(y - half, u.scales.y.distr === 3 ? u.scales.y.min : -Infinity), at, lines.length, names);
+          // Beside each other, so that none hides another.
+          const x = names ? center : center + (at - (lines.length - 1) / 2) * 4 * devicePixelRatio;
           const [, high] = this.at(u, index, y + half, at, lines.length, names);
           const cap = 4 * devicePixelRatio;
           context.beginPath();
@@ -361,7 +375,7 @@ class Chart {
       return;
     }
     const x = figure.xs[index];
-    this.where.textContent = figure.axis === 'names' ? figure.names[x] : isTime(figure) ? span(x) : number(x);
+    this.where.textContent = figure.axis === 'names' ? figure.names[x] : figure.origin ? date(figure, x, 0) : isTime(figure) ? span(x) : number(x);
     for (const line of lines) {
       const half = line.half?.[index];
       const text = this.relative ? (line.ys[index] === null ? '–' : `${number(line.ys[index])}×`) : said(line.ys[index], figure.unit);
@@ -393,7 +407,7 @@ class Chart {
     // Of a line of hundreds of points each so often one.
     const step = Math.max(1, Math.ceil(figure.xs.length / 60));
     const rows = figure.xs.map((x, at) => [x, at]).filter(([, at]) => at % step === 0);
-    const where = (x) => (figure.axis === 'names' ? figure.names[x] : isTime(figure) ? span(x) : number(x));
+    const where = (x) => (figure.axis === 'names' ? figure.names[x] : figure.origin ? date(figure, x, 0) : isTime(figure) ? span(x) : number(x));
     const value = (line, at) => (this.relative ? (line.ys[at] === null ? '–' : `${number(line.ys[at])}×`) : said(line.ys[at], figure.unit) + (line.half?.[at] ? ` ± ${said(line.half[at], figure.unit).replace('+', '')}` : ''));
     const body = rows.map(([x, at]) => element('tr', {}, cell(where(x), true), ...lines.map((line) => cell(value(line, at)))));
     this.data.append(element('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `${figure.title}: data` }, element('table', {}, element('thead', {}, head), element('tbody', {}, ...body))));

@@ -76,7 +76,7 @@ fn readable(values: impl Iterator<Item = f64>) -> (f64, &'static str) {
 fn scaled(figure: &Figure) -> (Figure, String, String) {
     let mut out = figure.clone();
     let (mut x, mut y) = (figure.x.clone(), figure.y.clone());
-    if figure.axis == Axis::Seconds {
+    if matches!(figure.axis, Axis::Seconds(_)) {
         let (scale, unit) = readable(figure.lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x));
         out.lines.iter_mut().flat_map(|line| &mut line.points).for_each(|(x, _)| *x /= scale);
         x = format!("{x} ({unit})");
@@ -114,7 +114,8 @@ pub(super) fn figure(figure: &Figure, paper: &Paper) -> Result<String, Error> {
     }
     match &figure.axis {
         Axis::LogSeconds | Axis::Log => {
-            let least = figure.lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
+            let least =
+                figure.lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
             layout = layout.with_x_axis_min(least).with_log_x();
             if figure.axis == Axis::LogSeconds {
                 // A mark's text is the number that it stands for, until it is replaced.
@@ -139,7 +140,7 @@ pub(super) fn figure(figure: &Figure, paper: &Paper) -> Result<String, Error> {
                 layout = layout.with_x_tick_rotate(-40.0);
             }
         }
-        Axis::Linear | Axis::Seconds => {}
+        Axis::Linear | Axis::Seconds(_) => {}
     }
     if let Some((least, most)) = figure.y_range {
         layout = layout.with_y_axis_min(least).with_y_axis_max(most);
@@ -187,15 +188,23 @@ fn plots(figure: &Figure, paper: &Paper) -> Vec<Plot> {
         plots.push(plot.into());
         // A mark each so often, where it differs from those of other lines.
         let step = (line.points.len() / 7).max(1);
-        let few = line.points.iter().enumerate().filter(|(index, _)| (index + step * at / count) % step == 0);
+        let few = line.points.iter().enumerate().filter(|(index, _)| (index + step * at / count).is_multiple_of(step));
         let few: Vec<(f64, f64)> = few.map(|(_, point)| *point).collect();
-        plots.push(ScatterPlot::new().with_data(few).with_color(colour).with_size(stroke * 2.0).with_marker(mark).into());
+        plots.push(
+            ScatterPlot::new().with_data(few).with_color(colour).with_size(stroke * 2.0).with_marker(mark).into(),
+        );
     }
     plots
 }
 
 /// The values of a policy at names: where several policies have one there, a little beside each other.
-fn at_names(line: &Line, (at, count): (usize, usize), names: &[String], (colour, mark): (&str, MarkerShape), stroke: f64) -> Vec<Plot> {
+fn at_names(
+    line: &Line,
+    (at, count): (usize, usize),
+    names: &[String],
+    (colour, mark): (&str, MarkerShape),
+    stroke: f64,
+) -> Vec<Plot> {
     // Each policy at its own name: in the middle of it.
     let alone = names.get(at) == Some(&line.name) && line.points.len() == 1;
     let beside = if alone || count < 2 { 0.0 } else { (at as f64 / (count - 1) as f64 - 0.5) * 0.6 };
@@ -276,7 +285,12 @@ mod tests {
     use super::*;
 
     fn figure() -> Figure {
-        let line = |name: &str| Line { name: name.into(), points: vec![(1.0, 0.5), (10.0, 1.0)], half: vec![0.1, 0.1], runs: Vec::new() };
+        let line = |name: &str| Line {
+            name: name.into(),
+            points: vec![(1.0, 0.5), (10.0, 1.0)],
+            half: vec![0.1, 0.1],
+            runs: Vec::new(),
+        };
         let (x, y) = ("s".into(), "part".into());
         Figure {
             id: "f".into(),

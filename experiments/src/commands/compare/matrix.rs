@@ -37,7 +37,8 @@ pub(super) fn matrix(
             let (compared, _) = pair(store, &[side(first)?, side(second)?])?;
             for comparison in &compared {
                 let change = comparison.changes(Some(asked), store)?.into_iter().next();
-                let of = |change| Of { variant: comparison.variant.clone(), sides: [base, other], change, survives: false };
+                let of =
+                    |change| Of { variant: comparison.variant.clone(), sides: [base, other], change, survives: false };
                 all.extend(change.map(of));
             }
         }

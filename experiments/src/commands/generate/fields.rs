@@ -148,7 +148,8 @@ fn kind(of: &Value) -> String {
     match &of["type"] {
         Value::String(name) => named(name),
         Value::Array(all) => {
-            let kinds: Vec<String> = all.iter().filter_map(Value::as_str).filter(|one| *one != "null").map(named).collect();
+            let kinds: Vec<String> =
+                all.iter().filter_map(Value::as_str).filter(|one| *one != "null").map(named).collect();
             kinds.join(" or ")
         }
         _ => "any value".into(),

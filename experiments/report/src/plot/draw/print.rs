@@ -36,9 +36,8 @@ fn fonts(font: &str) -> Result<(Database, String), Error> {
         let own = all.faces().nth(before).and_then(|face| face.families.first()).map(|(name, _)| name.clone());
         family = own.ok_or_else(|| lacks(format!("{font}: not a font")))?;
     }
-    let has = |all: &Database, family: Family<'_>| {
-        all.query(&Query { families: &[family], ..Query::default() }).is_some()
-    };
+    let has =
+        |all: &Database, family: Family<'_>| all.query(&Query { families: &[family], ..Query::default() }).is_some();
     if let Some((_, names)) = ALIKE.iter().find(|(asked, _)| *asked == family) {
         let found = names.iter().find(|name| has(&all, Family::Name(name)));
         let found = found.ok_or_else(|| lacks(format!("no font `{family}` on this machine, and none like it")))?;
