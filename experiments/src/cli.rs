@@ -45,7 +45,7 @@ pub struct Cli {
 
 /// The commands by what they are for, in the order of the help.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Experiments", &["new", "run", "plan", "verify", "explain"]),
+    ("Experiments", &["new", "check", "run", "plan", "verify", "explain"]),
     ("Results", &["report", "compare", "show", "claims", "rank", "bundle", "store"]),
     ("Clusters", &["capture", "what-if", "shadow", "trace"]),
     ("Sweeps on other machines", &["submit", "status", "cancel", "merge"]),
@@ -77,7 +77,9 @@ enum Command {
     Run(commands::run::RunArgs),
     /// Show the cells of a spec and why each would run; runs nothing.
     Plan(commands::plan::PlanArgs),
-    /// Write results as a page, a figure or a table: HTML, Markdown, SVG, CSV, JSON Lines, Parquet.
+    /// Check specs: all that they name is read, every policy begins; runs nothing.
+    Check(commands::check::CheckArgs),
+    /// Write results as a page, a figure or a table: HTML, Markdown, LaTeX, SVG, PDF, PNG, CSV, JSON Lines.
     Report(commands::report::ReportArgs),
     /// Print every claim of specs beside what the results in the store show; runs nothing.
     Claims(commands::claims::ClaimsArgs),
@@ -87,7 +89,7 @@ enum Command {
     Score(commands::score::ScoreArgs),
     /// Let a program decide in an episode: an environment for reinforcement learning.
     Env(commands::env::EnvArgs),
-    /// Compare two results by metric and by job, and show the first decision that differs.
+    /// Compare two results by metric and by job, and show the first decision that differs; or many.
     Compare(commands::compare::CompareArgs),
     /// Explain what a cell's id is made of, and why a cell would run again.
     Explain(commands::explain::ExplainArgs),
@@ -198,6 +200,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::New(args) => commands::new::run(&args),
         Command::Run(args) => commands::run::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
+        Command::Check(args) => commands::check::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Claims(args) => commands::claims::run(&args),
         Command::Rank(args) => commands::rank::run(&args),

@@ -124,7 +124,7 @@ mod tests {
         frame.push(["c&d".into(), "0.8".into(), 30.0.into(), 0.75.into()]);
         frame.push(["a_b".into(), "1.2".into(), 90.0.into(), 0.75.into()]);
         let mut out = String::new();
-        table(&mut out, &frame, "50% \\input{x} of ρ", "t");
+        table(&mut out, &frame, "50% \\input{x} of ρ", "t", &[]);
         assert!(out.contains("\\caption{50\\% \\textbackslash{}input\\{x\\} of $\\rho$}"), "{out}");
         assert!(out.contains("\\begin{tabular}{llrr}"), "{out}");
         let rows: Vec<&str> = out.lines().filter(|line| line.ends_with("\\\\")).map(str::trim).collect();

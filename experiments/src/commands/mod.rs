@@ -4,6 +4,7 @@ mod accept;
 mod begin;
 pub(crate) mod bundle;
 pub(crate) mod capture;
+pub(crate) mod check;
 pub(crate) mod claims;
 pub(crate) mod compare;
 pub(crate) mod env;

@@ -3,6 +3,7 @@
 mod bench;
 mod build;
 mod check;
+mod dev;
 mod layout;
 mod new;
 
@@ -42,6 +43,8 @@ pub(crate) enum PolicyCommand {
     Build(build::BuildArgs),
     /// Check a policy before it is used in experiments.
     Check(check::CheckArgs),
+    /// Build, check and run a policy whenever a file of it changes.
+    Dev(dev::DevArgs),
     /// Run a failed policy again from its capsule.
     Replay {
         /// `capsule.json.zst` of a failed cell.
@@ -70,6 +73,7 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<ExitCode, Error> {
         PolicyCommand::New(args) => new::run(args),
         PolicyCommand::Build(args) => build::run(args),
         PolicyCommand::Check(args) => check::run(args),
+        PolicyCommand::Dev(args) => dev::run(args),
         PolicyCommand::Replay { capsule, policy } => replay(capsule, policy.as_deref()),
         PolicyCommand::Push(args) => layout::push(args),
         PolicyCommand::Pull(args) => layout::pull(args),

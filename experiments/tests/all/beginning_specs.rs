@@ -54,3 +54,48 @@ fn a_new_spec_of_a_trace_fits_it() {
     let none = run(&["new", "x.ron", "--format", "philly"]);
     assert!(none.code == 2 && none.stderr.contains("--trace"), "{}", none.stderr);
 }
+
+#[test]
+fn every_spec_is_checked_though_one_is_wrong() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |args: &[&str]| sandtable(folder.path(), args);
+    assert_eq!(run(&["new", "good.ron"]).code, 0);
+    let good = std::fs::read_to_string(folder.path().join("good.ron")).expect("a spec");
+    let refused = "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 4, kind: \"T4\"), workload: Generate(jobs: 5), \
+        policies: [Policy(name: \"fifo\", with: {\"backfil\": \"skip\"})])";
+    for (name, text) in [("wrong.ron", "Experiment(title: 1)"), ("refused.ron", refused), ("last.ron", &good)] {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    }
+    let all = run(&["check", "good.ron", "wrong.ron", "refused.ron", "last.ron"]);
+    assert_eq!(all.code, 2, "{}", all.stderr);
+    let lines: Vec<&str> = all.stdout.lines().collect();
+    assert!(lines.len() == 2 && lines[0].starts_with("good.ron: ") && lines[1].starts_with("last.ron: "), "{lines:?}");
+    assert!(all.stderr.contains("wrong.ron:1") && all.stderr.contains("`backfil`"), "{}", all.stderr);
+    assert!(!folder.path().join("store").exists(), "nothing runs");
+    // Quiet says results and errors alone.
+    let quiet = run(&["run", "good.ron", "--test", "--store", "store", "--quiet"]);
+    assert!(quiet.code == 0 && quiet.stderr.is_empty() && quiet.stdout.contains("fifo"), "{}", quiet.stderr);
+    let quiet = run(&["plan", "wrong.ron", "-q"]);
+    assert!(quiet.code == 2 && quiet.stderr.contains("error"), "{}", quiet.stderr);
+    let coloured = run(&["plan", "wrong.ron", "--color", "always"]);
+    assert!(coloured.stderr.contains("\u{1b}[1;31merror\u{1b}[0m"), "{:?}", coloured.stderr);
+}
+
+#[test]
+fn a_policy_is_checked_again_whenever_it_changes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |args: &[&str]| sandtable(folder.path(), args);
+    std::fs::write(folder.path().join("mine.star"), "def key(job, c):\n    return job.gpus\n").expect("written");
+    let good = run(&["policy", "dev", "mine.star", "--once"]);
+    assert!(good.code == 0 && good.stderr.contains("policy check: "), "{}", good.stderr);
+    std::fs::write(folder.path().join("mine.star"), "def key(job, c)\n").expect("written");
+    let bad = run(&["policy", "dev", "mine.star", "--once"]);
+    assert!(bad.code != 0 && bad.stderr.contains("failed after"), "{}", bad.stderr);
+    let from = run(&["policy", "new", "mine", "--from", "las"]);
+    assert_eq!(from.code, 0, "{}", from.stderr);
+    let source = std::fs::read_to_string(folder.path().join("mine/src/lib.rs")).expect("a source");
+    assert!(source.contains("name: \"mine\",") && folder.path().join("mine/src/queues.rs").exists());
+    let other = run(&["policy", "new", "other", "--from", "pollux"]);
+    assert!(other.code == 2 && other.stderr.contains("fifo, sjf, srtf"), "{}", other.stderr);
+    assert!(!folder.path().join("other").exists());
+}
