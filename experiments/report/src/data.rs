@@ -22,6 +22,8 @@ pub struct Drawn {
     pub id: String,
     /// What it shows.
     pub title: String,
+    /// The same without the point of the sweep.
+    pub name: String,
     /// What to know of it.
     pub caption: String,
     /// The number of the point of the sweep that it is of.
@@ -39,6 +41,7 @@ pub(super) fn drawn(figures: &[Captioned]) -> Vec<Drawn> {
             Some(number) => format!("{}-{}", of.figure.id, number + 1),
         },
         title: of.figure.title.clone(),
+        name: of.figure.title.split(", at ").next().unwrap_or_default().to_string(),
         caption: of.caption.clone(),
         point: of.point,
         class: of.class,

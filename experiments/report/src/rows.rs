@@ -47,7 +47,7 @@ pub fn rows(plan: &Plan, store: &Store, of: Rows) -> Result<Frame, Error> {
             columns.extend(["submit_s", "first_start_s", "end_s", "held_s", "jct_s"].map(seconds));
             columns.extend(["gpus", "preemptions"].map(Column::count));
             columns.push(Column::words("outcome"));
-            columns.extend(["wait_s", "duration_s"].map(seconds));
+            columns.extend(["start_wait_s", "waiting_s", "duration_s"].map(seconds));
             columns.extend(["user", "queue", "workload", "kinds", "nodes"].map(Column::words));
         }
         Rows::Stays => {
@@ -80,6 +80,7 @@ pub fn rows(plan: &Plan, store: &Store, of: Rows) -> Result<Frame, Error> {
                     };
                     let whose = [
                         job.wait().into(),
+                        job.jct().map(|jct| (jct - job.held_s.f64()).max(0.0)).into(),
                         asked.map(|row| row.duration.as_secs_f64()).into(),
                         word(|row| row.user.as_deref()),
                         word(|row| row.queue.as_deref()),

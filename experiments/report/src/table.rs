@@ -91,6 +91,32 @@ pub fn metrics(plan: &Plan, known: &[CellStatus]) -> Frame {
     of_rows(&rows(plan, known))
 }
 
+/// The results of a plan as a table of these metrics, in this order, each with its interval where there are several seeds.
+pub fn chosen(plan: &Plan, known: &[CellStatus], metrics: &[&Metric]) -> Frame {
+    let rows = rows(plan, known);
+    let varied = rows.iter().any(|row| !row.cell.variant.is_empty());
+    let seeded = rows.iter().any(|row| row.done.len() > 1);
+    let mut columns =
+        vec![Column::words("policy"), Column::words("variant").in_text(varied), Column::count("seeds").in_text(seeded)];
+    let words = |metric: &Metric| metric.name.trim_end_matches("_s").replace('_', " ");
+    columns.extend(metrics.iter().map(|metric| Column::estimates(metric.name, metric.unit).head(words(metric))));
+    let mut frame = Frame::new(columns);
+    for row in &rows {
+        let mut values: Vec<Value> =
+            vec![(&row.cell.label).into(), row.cell.variant_text().into(), row.done.len().into()];
+        values.extend(metrics.iter().map(|metric| match row.statistic(metric) {
+            Some(of) => {
+                let text =
+                    of.half.map_or_else(|| metric.unit.text(of.mean), |half| metric.unit.interval(of.mean, half));
+                Value::Estimate(of).shown(text)
+            }
+            None => Value::Absent.shown("-"),
+        }));
+        frame.push(values);
+    }
+    frame
+}
+
 /// What a reader must know before believing the results of a plan.
 pub fn notes(plan: &Plan, known: &[CellStatus]) -> Vec<String> {
     cautions(&rows(plan, known))

@@ -11,31 +11,24 @@ use crate::Gathered;
 const NARROW: usize = 6;
 
 /// The tables of claims and of metrics, one after the other; each is to be taken from the file by itself, or the file is included whole.
-/// Of the metrics those of `columns`, if any is named; one that the table does not have is left out.
-pub fn tex(gathered: &Gathered, columns: &[&str]) -> String {
+pub fn tex(gathered: &Gathered) -> String {
     let mut out = String::from("% Made by `sandtable report`. In the preamble: \\usepackage{booktabs}\n");
     if !gathered.claims.is_empty() {
         let claims = sandtable_results::claim::table(&gathered.claims);
-        table(&mut out, &claims, &format!("{}: claims, as measured.", gathered.title), "claims", &[]);
+        table(&mut out, &claims, &format!("{}: claims, as measured.", gathered.title), "claims");
     }
     let caption = format!("{}: means over seeds, with 95\\,% intervals.", gathered.title);
-    table(&mut out, &gathered.metrics.table, &caption, "metrics", columns);
+    table(&mut out, &gathered.metrics.table, &caption, "metrics");
     if !gathered.queues.table.is_empty() {
-        table(&mut out, &gathered.queues.table, &format!("{}: queues.", gathered.title), "queues", &[]);
+        table(&mut out, &gathered.queues.table, &format!("{}: queues.", gathered.title), "queues");
     }
     out
 }
 
-fn table(out: &mut String, frame: &Frame, caption: &str, label: &str, columns: &[&str]) {
-    // Words tell rows apart: they stay.
+fn table(out: &mut String, frame: &Frame, caption: &str, label: &str) {
     let words = frame.names();
-    let kept = |(at, name): (usize, &str)| at < words || columns.is_empty() || columns.contains(&name);
-    let kept: Vec<bool> = frame.shown().enumerate().map(|(at, (name, _))| kept((at, name))).collect();
-    fn of<T>(kept: &[bool], all: impl IntoIterator<Item = T>) -> Vec<T> {
-        all.into_iter().zip(kept).filter(|(_, kept)| **kept).map(|(one, _)| one).collect()
-    }
-    let shown: Vec<(&str, ColumnKind)> = of(&kept, frame.shown());
-    let rows: Vec<Vec<(String, Option<f64>)>> = frame.texts().map(|row| of(&kept, row)).collect();
+    let shown: Vec<(&str, ColumnKind)> = frame.shown().collect();
+    let rows: Vec<Vec<(String, Option<f64>)>> = frame.texts().collect();
     let star = if shown.len() > NARROW { "*" } else { "" };
     let align: String = shown.iter().map(|(_, kind)| if *kind == ColumnKind::Words { 'l' } else { 'r' }).collect();
     let line = |cells: Vec<String>| format!("    {} \\\\\n", cells.join(" & "));
@@ -44,26 +37,42 @@ fn table(out: &mut String, frame: &Frame, caption: &str, label: &str, columns: &
         "\n\\begin{{table{star}}}\n  \\centering\n  \\caption{{{}}}\n  \\label{{tab:{label}}}\n  \\begin{{tabular}}{{{align}}}\n    \\toprule\n",
         escaped(caption)
     );
-    out.push_str(&line(of(&kept, frame.heads()).iter().map(|head| escaped(head)).collect()));
+    out.push_str(&line(frame.heads().iter().map(|head| escaped(head)).collect()));
     out.push_str("    \\midrule\n");
     // Those of one point of the sweep are compared: all words but the first, the policy's label.
     let point = |row: &[(String, Option<f64>)]| {
         row.iter().take(words).skip(1).map(|(text, _)| text.clone()).collect::<Vec<_>>()
     };
+    // A policy with results of fewer seeds had other jobs: it is no better than the others.
+    let seeds: Vec<f64> = frame
+        .columns()
+        .find(|(name, ..)| *name == "seeds")
+        .map_or_else(Vec::new, |(_, _, values)| values.iter().map(|value| value.number().unwrap_or(0.0)).collect());
+    let beside = |row: &[(String, Option<f64>)]| {
+        let all: Vec<usize> = (0..rows.len()).filter(|other| point(&rows[*other]) == point(row)).collect();
+        let of = |at: &usize| seeds.get(*at).copied().unwrap_or(0.0);
+        let most = all.iter().map(of).fold(0.0, f64::max);
+        all.into_iter().filter(|at| of(at) == most).collect::<Vec<usize>>()
+    };
     for row in &rows {
+        let beside = beside(row);
         let cell = |(at, (text, number)): (usize, &(String, Option<f64>))| {
             let better = METRICS
                 .iter()
                 .find(|metric| metric.name == shown[at].0)
                 .map_or(Better::Neither, |metric| metric.better);
-            let others = rows.iter().filter(|other| point(other) == point(row)).filter_map(|other| other[at].1);
+            let others = beside.iter().filter_map(|other| rows[*other][at].1);
             let best = match better {
                 Better::Lower => others.reduce(f64::min),
                 Better::Higher => others.reduce(f64::max),
                 Better::Neither => None,
             };
+            // What reads the same is as good.
+            let is_best = number.is_some()
+                && beside.iter().any(|other| rows[*other][at].1 == best && rows[*other][at].0 == *text)
+                && beside.iter().any(|other| std::ptr::eq(&rows[*other], row));
             let text = escaped(text);
-            if best.is_some() && best == *number { format!("\\textbf{{{text}}}") } else { text }
+            if is_best { format!("\\textbf{{{text}}}") } else { text }
         };
         out.push_str(&line(row.iter().enumerate().map(cell).collect()));
     }
@@ -124,7 +133,7 @@ mod tests {
         frame.push(["c&d".into(), "0.8".into(), 30.0.into(), 0.75.into()]);
         frame.push(["a_b".into(), "1.2".into(), 90.0.into(), 0.75.into()]);
         let mut out = String::new();
-        table(&mut out, &frame, "50% \\input{x} of ρ", "t", &[]);
+        table(&mut out, &frame, "50% \\input{x} of ρ", "t");
         assert!(out.contains("\\caption{50\\% \\textbackslash{}input\\{x\\} of $\\rho$}"), "{out}");
         assert!(out.contains("\\begin{tabular}{llrr}"), "{out}");
         let rows: Vec<&str> = out.lines().filter(|line| line.ends_with("\\\\")).map(str::trim).collect();

@@ -17,6 +17,7 @@ use serde_json::json;
 use super::{SpecArgs, StoreArgs, select};
 use crate::commands::Format;
 use crate::ui;
+use matrix::Matrix;
 
 /// Compare two results: metrics over paired seeds, jobs, the first decision that differs; or more of them by one metric.
 #[derive(Debug, clap::Args)]
@@ -68,11 +69,14 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Error> {
     let store = select::store_of(&args.store, &places)?;
     let side = |word: &str| select::entries(word, &args.spec, spec.as_ref(), &store);
     if words.len() > 2 {
-        let (table, notes) = matrix::matrix(args.metric.as_deref(), &words, side, &store)?;
+        let matrix = Matrix::new(args.metric.as_deref(), &words, side, &store)?;
         ui::result(&match args.format {
-            Format::Csv => table.csv(),
-            Format::Json => table.json_lines(),
-            Format::Table => table.text() + "\n" + &notes,
+            Format::Csv => matrix.long().csv(),
+            Format::Json => matrix.long().json_lines(),
+            Format::Table => {
+                let (table, notes) = matrix.wide();
+                table.text() + "\n" + &notes
+            }
         });
         return Ok(ExitCode::Done);
     }

@@ -11,7 +11,9 @@ use sandtable_plan::Plan;
 use sandtable_report::parquet::parquet;
 use sandtable_report::plot::{Figure, Paper, pdf, png, side_by_side};
 use sandtable_report::rows::{Rows, rows};
+use sandtable_report::table::chosen;
 use sandtable_report::{Captioned, PAGE, figures, gather, html, markdown, tex};
+use sandtable_results::metric::Metric;
 use sandtable_results::status::known;
 use sandtable_results::store::Store;
 
@@ -64,18 +66,19 @@ pub(crate) struct ReportArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Figures")]
 struct PaperArgs {
-    /// Metric of the figures `policies` and `sweep`.
-    #[arg(long, value_name = "METRIC", default_value = "jct_mean_s")]
-    metric: String,
+    /// Metric of the figures `policies` and `sweep` [default: jct-mean].
+    #[arg(long, value_name = "METRIC")]
+    metric: Option<String>,
     /// Width of the figure, such as `3.3in`, `8.5cm` or `240pt` [default: 10in].
     #[arg(long, value_name = "LENGTH", value_parser = length)]
     width: Option<f64>,
-    /// Height of the figure, without a legend below it [default: 0.47 of its width, or 0.62 where that is below 400pt].
+    /// Height of the figure, with a legend below it [default: 0.47 of its width, or 0.62 where that is below 400pt].
     #[arg(long, value_name = "LENGTH", value_parser = length)]
     height: Option<f64>,
-    /// Font of the figure: a family, `serif`, `sans-serif`, or a file. PDF and PNG need it to be on this machine.
-    #[arg(long, value_name = "FONT", default_value = "sans-serif")]
-    font: String,
+    /// Font of the figure: a family, `serif`, `sans-serif`, or a file [default: sans-serif]. PDF and PNG need it to be on this
+    /// machine.
+    #[arg(long, value_name = "FONT")]
+    font: Option<String>,
     /// Size of its words in points [default: 14, or 8 where the figure is narrower than 400pt].
     #[arg(long, value_name = "POINTS", value_parser = clap::value_parser!(u32).range(4..=72))]
     size: Option<u32>,
@@ -101,30 +104,66 @@ fn length(text: &str) -> Result<f64, String> {
 }
 
 impl PaperArgs {
-    fn paper(&self) -> Paper {
+    /// Whether anything was asked for.
+    fn is_asked(&self) -> bool {
+        let lengths = [self.width, self.height];
+        let words = [&self.metric, &self.font];
+        lengths.iter().any(Option::is_some)
+            || words.iter().any(|word| word.is_some())
+            || self.size.is_some()
+            || self.no_title
+            || self.grey_safe
+    }
+
+    fn metric(&self) -> Result<&'static Metric, Error> {
+        any_metric(self.metric.as_deref().unwrap_or("jct_mean_s"))
+    }
+
+    fn paper(&self) -> Result<Paper, Error> {
         let width = self.width.unwrap_or(720.0);
         let narrow = width < 400.0;
         let height = self
             .height
             .unwrap_or_else(|| if self.width.is_none() { 340.0 } else { width * if narrow { 0.62 } else { 0.47 } });
         let size = self.size.unwrap_or(if narrow { 8 } else { 14 });
-        Paper { width, height, font: self.font.clone(), size, title: !self.no_title, grey: self.grey_safe }
+        // Less has no room for its axes.
+        let least = f64::from(size) * 12.0;
+        if height < least || width < least {
+            let error =
+                Error::usage(format!("a figure of {width} by {height} points has no room for words of {size} points"));
+            return Err(error.hint(format!("at least {least} points each way, or a smaller --size")));
+        }
+        let font = self.font.clone().unwrap_or_else(|| "sans-serif".into());
+        Ok(Paper { width, height, font, size, title: !self.no_title, grey: self.grey_safe })
     }
 }
 
 /// The figure that is asked for, drawn.
 fn drawing(args: &ReportArgs, plan: &Plan, store: &Store, ending: &str) -> Result<Vec<u8>, Error> {
-    let all = figures(plan, store, &known(plan, store)?, any_metric(&args.paper.metric)?)?;
+    let metric = args.paper.metric()?;
+    let all = figures(plan, store, &known(plan, store)?, metric)?;
     let wanted = args.figure.as_deref().unwrap_or("jct");
+    let of_metrics = wanted == "policies" || wanted.starts_with("sweep");
+    if args.paper.metric.is_some() && !of_metrics {
+        let error = Error::usage(format!("`{wanted}` is of jobs, and has no metric"));
+        return Err(error.hint("--metric is of the figures `policies` and `sweep`"));
+    }
     let of: Vec<&Figure> = all.iter().filter(|one| one.figure.id == wanted).map(|one| &one.figure).collect();
     let Some(first) = of.first() else {
+        if of_metrics
+            && figures(plan, store, &known(plan, store)?, any_metric("makespan")?)?
+                .iter()
+                .any(|one| one.figure.id == wanted)
+        {
+            return Err(Error::usage(format!("these results have no `{}`", metric.name)));
+        }
         let error = Error::usage(format!("no figure `{wanted}` of these results"));
         let names = names(&all);
         return Err(
             error.hint(format!("expected one of: {}", if names.is_empty() { "none".into() } else { names.join(", ") }))
         );
     };
-    let paper = args.paper.paper();
+    let paper = args.paper.paper()?;
     let svg = match args.every_point {
         true => side_by_side(&of, &paper)?,
         false => first.svg(&paper)?,
@@ -166,7 +205,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
         return Err(error.hint(format!("sandtable run {}", args.path.display())));
     }
     if args.figure.as_deref() == Some("list") {
-        let all = figures(&plan, &store, &known(&plan, &store)?, any_metric(&args.paper.metric)?)?;
+        let all = figures(&plan, &store, &known(&plan, &store)?, args.paper.metric()?)?;
         ui::result(&list(&all).text());
         return Ok(ExitCode::Done);
     }
@@ -179,19 +218,24 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
         return Err(Error::usage(format!("{}: the spec reads this file: it is not written over", output.display())));
     }
     let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    if (args.figure.is_some() || args.every_point) && !["svg", "pdf", "png"].contains(&ending) {
+    if !args.columns.is_empty() && ending != "tex" {
+        return Err(Error::usage(format!("{}: --columns are those of a `.tex` table", output.display())));
+    }
+    if (args.figure.is_some() || args.every_point || args.paper.is_asked()) && !["svg", "pdf", "png"].contains(&ending)
+    {
         let error = Error::usage(format!("{}: a figure alone is an SVG, a PDF or a PNG", output.display()));
         return Err(error.hint("-o FILE.svg"));
     }
     let bytes = match ending {
         "html" | "htm" | "md" | "tex" => {
-            let gathered = gather(&plan, &store, &args.path, &command(), &today())?;
+            let mut gathered = gather(&plan, &store, &args.path, &command(), &today())?;
+            if !args.columns.is_empty() {
+                let metrics = args.columns.iter().map(|name| any_metric(name)).collect::<Result<Vec<_>, Error>>()?;
+                gathered.metrics.table = chosen(&plan, &known(&plan, &store)?, &metrics);
+            }
             match ending {
                 "md" => markdown(&gathered),
-                "tex" => {
-                    let columns = args.columns.iter().map(|name| Ok(any_metric(name)?.name));
-                    tex(&gathered, &columns.collect::<Result<Vec<&str>, Error>>()?)
-                }
+                "tex" => tex(&gathered),
                 _ => html(&gathered, &template(args.template.as_deref())?)?,
             }
             .into_bytes()

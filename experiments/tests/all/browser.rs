@@ -135,7 +135,7 @@ fn key(browser: &mut Browser, key: &str) {
 }
 
 /// Figures say their values to the keyboard, show and hide policies, compare with a baseline, and are tables too.
-fn figures_answer(browser: &mut Browser) {
+fn figures_answer(browser: &mut Browser, folder: &Path) {
     let count = "document.querySelectorAll('figure:not([hidden]) .u-over').length";
     assert!(browser.value(count).as_u64().is_some_and(|count| count >= 7), "{}", browser.value(count));
     // The first distribution that is seen.
@@ -167,11 +167,23 @@ fn figures_answer(browser: &mut Browser) {
     browser.value("{ const base = document.getElementById('baseline'); base.value = '1'; base.dispatchEvent(new Event('change')); }");
     let title = browser.value("document.getElementById('strips-h').textContent");
     assert_eq!(title, "jct_mean_s: change against fifo, paired by seed");
+    // The number that `compare` prints, at the point that is chosen.
+    let args = ["compare", "--spec", "spec.ron", "fifo", "srtf", "--metric", "jct-mean", "--format", "csv"];
+    let compared = sandtable(folder, &[&args[..], &["--store", "store", "--policies", &crate::help::dist()]].concat());
+    let row = compared.stdout.lines().find(|line| line.contains("load=1.2")).expect("a row of the point");
+    let change: f64 = row.split(',').nth(6).and_then(|text| text.parse().ok()).expect("a number");
+    let shown = "(() => { const data = document.querySelector('#strips .data'); data.open = true; data.dispatchEvent(new Event('toggle')); \
+        return [...data.querySelectorAll('tbody tr')].map((row) => row.cells[1].textContent); })()";
+    let shown: Vec<String> = serde_json::from_value(browser.value(shown)).expect("texts");
+    assert!(shown[1].starts_with(&format!("{:+.1} %", change * 100.0)), "{shown:?} {change}");
     let ratios = "[...document.querySelectorAll('#metrics tbody tr')].map((row) => [...row.cells].some((cell) => cell.textContent.endsWith('×')))";
     assert_eq!(browser.value(ratios), json!([true, true, true, true]));
     // Any metric, along the sweep.
     browser.value("{ const metric = document.getElementById('metric'); metric.value = [...metric.options].find((one) => one.textContent === 'makespan_s').value; metric.dispatchEvent(new Event('change')); }");
-    assert_eq!(browser.value("document.getElementById('along-h').textContent"), "makespan_s by workload.arrivals.load");
+    assert_eq!(
+        browser.value("document.getElementById('along-h').textContent"),
+        "makespan_s by workload.arrivals.load: change against fifo, paired by seed"
+    );
     browser.value("{ const base = document.getElementById('baseline'); base.value = '0'; base.dispatchEvent(new Event('change')); }");
 }
 
@@ -219,7 +231,7 @@ fn the_report_works_in_a_browser() {
     let second = points(&mut browser);
     assert!(!second.is_empty() && second.iter().all(|point| point == "1"), "{second:?}");
 
-    figures_answer(&mut browser);
+    figures_answer(&mut browser, folder.path());
 
     // Pointing at a bar says what it is; leaving it says nothing.
     let tip = "(() => { const tip = document.getElementById('tip'); return tip.hidden ? null : tip.textContent; })()";

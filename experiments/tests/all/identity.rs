@@ -174,9 +174,9 @@ fn a_result_says_who_computed_it_and_a_report_prints_that() {
 /// README's example of sharing, where there is no checkout: the binary carries components, weights and profiles.
 #[test]
 fn the_example_of_sharing_runs_outside_of_a_checkout() {
-    let readme = std::fs::read_to_string(root().join("README.md")).expect("README");
-    let start = readme.find("    fleet: Model(nodes: 4, gpus: 4, kind: \"V100-SXM2-16GB\"").expect("the example");
-    let example = &readme[start..start + readme[start..].find("```").expect("its end")];
+    let page = std::fs::read_to_string(root().join("docs/src/sharing.md")).expect("the page");
+    let start = page.find("    fleet: Model(nodes: 4, gpus: 4, kind: \"V100-SXM2-16GB\"").expect("the example");
+    let example = &page[start..start + page[start..].find("```").expect("its end")];
     let folder = tempfile::tempdir().expect("a folder");
     let spec = format!("Experiment(title: \"sharing\", workload: Generate(jobs: 20),\n{example})");
     std::fs::write(folder.path().join("spec.ron"), spec).expect("written");

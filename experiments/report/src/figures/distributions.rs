@@ -33,11 +33,11 @@ const ALL: &[JobQuantity] = &[
     },
     JobQuantity {
         id: "waiting",
-        title: "Time to the first GPUs",
-        x: "time to the first GPUs given",
+        title: "Time to the first start",
+        x: "time until its policy first starts it",
         axis: Axis::LogSeconds,
         of: JobRecord::wait,
-        whose: "Jobs that ever got GPUs",
+        whose: "Jobs that were ever started; where jobs are preempted GPUs can come later than that",
     },
     JobQuantity {
         id: "slowdown",
@@ -64,7 +64,7 @@ pub(super) fn figures(all: &[Runs<'_>], at: &str) -> Vec<(Figure, String)> {
         };
         let values: Vec<(String, Vec<f64>)> = all.iter().map(values).collect();
         let caption =
-            format!("{}, {runs}; the axis counts by factors, those of 0 are the part at its edge.", told.whose);
+            format!("{}, {runs}; where the axis counts by factors, those of 0 are the part at its edge.", told.whose);
         (distribution(told, at, values), caption)
     };
     ALL.iter().map(one).collect()

@@ -168,12 +168,14 @@ class Chart {
     const names = figure.axis === 'names' ? figure.names : null;
     if (!seen.length) {
       this.drawn = null;
-      this.plot.replaceChildren(element('p', {}, 'Nothing to draw: no result, or every policy is switched off.'));
+      const why = figure.paired ? 'no ratio, since a value of the baseline is 0 or no seed is on both sides' : 'no result';
+      this.plot.replaceChildren(element('p', {}, `Nothing to draw: ${why}, or every policy is switched off.`));
+      this.table();
       return;
     }
     this.plot.replaceChildren();
     const unit = this.relative ? 'times' : figure.unit;
-    const logY = state.logY || (figure.part && state.tail);
+    const logY = (state.logY && !figure.paired) || (figure.part && state.tail);
     const positive = (values) => values.filter((y) => y !== null && (!logY || y > 0));
     const all = seen.flatMap((line) => {
       const ends = line.half ? line.ys.flatMap((y, at) => (y === null || !line.half[at] ? [] : [y - line.half[at], y + line.half[at]])) : [];
@@ -403,13 +405,16 @@ class Chart {
     const { figure } = this;
     const lines = this.lines().filter((line) => line.shown);
     const cell = (text, word) => element('td', word ? { class: 'word' } : {}, text);
-    const head = element('tr', {}, element('th', { scope: 'col', class: 'word' }, figure.x), ...lines.map((line) => element('th', { scope: 'col' }, labels[line.label])));
+    // Each policy at its own name: one column of values.
+    const own = figure.alone ? (at) => lines.filter((line) => line.label === figure.xs[at]) : () => lines;
+    const heads = figure.alone ? [figure.y] : lines.map((line) => labels[line.label]);
+    const head = element('tr', {}, element('th', { scope: 'col', class: 'word' }, figure.x), ...heads.map((text) => element('th', { scope: 'col' }, text)));
     // Of a line of hundreds of points each so often one.
     const step = Math.max(1, Math.ceil(figure.xs.length / 60));
-    const rows = figure.xs.map((x, at) => [x, at]).filter(([, at]) => at % step === 0);
+    const rows = figure.xs.map((x, at) => [x, at]).filter(([, at]) => at % step === 0 && lines.some((line) => line.ys[at] !== null));
     const where = (x) => (figure.axis === 'names' ? figure.names[x] : figure.origin ? date(figure, x, 0) : isTime(figure) ? span(x) : number(x));
     const value = (line, at) => (this.relative ? (line.ys[at] === null ? '–' : `${number(line.ys[at])}×`) : said(line.ys[at], figure.unit) + (line.half?.[at] ? ` ± ${said(line.half[at], figure.unit).replace('+', '')}` : ''));
-    const body = rows.map(([x, at]) => element('tr', {}, cell(where(x), true), ...lines.map((line) => cell(value(line, at)))));
+    const body = rows.map(([x, at]) => element('tr', {}, cell(where(x), true), ...own(at).map((line) => cell(value(line, at)))));
     this.data.append(element('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `${figure.title}: data` }, element('table', {}, element('thead', {}, head), element('tbody', {}, ...body))));
   }
 }

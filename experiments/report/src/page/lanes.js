@@ -67,7 +67,7 @@ class Lanes {
       made.append(svg('rect', { class: at % 2 ? 'odd' : 'even', x: LEFT, y, width: wide - LEFT, height: high }));
       if (high >= 24) {
         made.append(svg('text', { x: 4, y: y + high / 2 - 2 }, name), svg('text', { class: 'kind', x: 4, y: y + high / 2 + 10 }, kind.slice(0, 14)));
-      } else if (high >= 9) {
+      } else if (high >= 9 || first % Math.ceil(12 / tall) === 0) {
         made.append(svg('text', { x: 4, y: y + high / 2 + 4 }, name));
       }
       first += count;
@@ -113,7 +113,7 @@ class Lanes {
     if (job < 0) return [`${-job} short stays`, when, `GPU ${gpu}`];
     const [of, wait, jct] = [jobs.of[job], jobs.wait[job], jobs.jct[job]];
     return [
-      page.jobs.id[of], when, `GPU ${gpu} of ${page.jobs.gpus[of]} asked for`,
+      `job ${page.jobs.id[of]}`, when, `GPU ${gpu}; the job asks for ${page.jobs.gpus[of]}`,
       `submitted at ${clock(page.jobs.submit[of])}, waited ${wait === null ? '-' : span(wait)}`,
       `${typeof jct === 'number' ? `completed in ${span(jct)}` : jct}, ${jobs.preemptions?.[job] ?? 0} preemptions`,
     ];
@@ -183,17 +183,34 @@ class Lanes {
         at = next;
       }
     });
+    const told = (row, column, x, y) => {
+      const cell = map.rows[row]?.[column];
+      if (cell === undefined) return hide();
+      const time = (at) => clock((end * at) / map.rows[0].length);
+      say([map.names[row], `${time(column)} to ${time(column + 1)}`, `${Math.round((100 * parseInt(cell, 36)) / 35)} % of the GPUs in use`], x, y);
+    };
     made.addEventListener('pointermove', (event) => {
       const box = made.getBoundingClientRect();
       const x = ((event.clientX - box.left) / box.width) * (LEFT + (WIDTH - LEFT) * this.zoom) - LEFT;
       const row = Math.floor((((event.clientY - box.top) / box.height) * (8 + map.rows.length * tall + 30) - 8) / tall);
       const column = Math.floor(x / wide);
-      const cell = map.rows[row]?.[column];
-      if (cell === undefined) return hide();
-      const time = (at) => clock((end * at) / map.rows[0].length);
-      say([map.names[row], `${time(column)} to ${time(column + 1)}`, `${Math.round((100 * parseInt(cell, 36)) / 35)} % of the GPUs in use`], event.clientX, event.clientY);
+      told(row, column, event.clientX, event.clientY);
     });
     made.addEventListener('pointerleave', hide);
+    made.addEventListener('blur', hide);
+    // The keyboard goes from one stretch to the next, and from row to row.
+    let [row, column] = [0, -1];
+    made.addEventListener('keydown', (event) => {
+      if (event.key === 'Escape') return hide();
+      const way = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key];
+      if (!way) return;
+      event.preventDefault();
+      row = Math.min(map.rows.length - 1, Math.max(0, row + way[0]));
+      column = Math.min(map.rows[0].length - 1, Math.max(0, column + way[1]));
+      const box = made.getBoundingClientRect();
+      const scale = box.width / (LEFT + (WIDTH - LEFT) * this.zoom);
+      told(row, column, box.left + (LEFT + (column + 0.5) * wide) * scale, box.top + (8 + (row + 1) * tall) * scale);
+    });
     return made;
   }
 }

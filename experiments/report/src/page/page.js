@@ -18,22 +18,23 @@ function runs(metric, label, point) {
   return { all, values: all.filter((cell) => !page.cells.again[cell]).map((cell) => metric.values[cell]) };
 }
 
+// What a policy is off a baseline at a point, seed by seed, as `compare` has it; none where a value of the baseline is 0.
+function changes(metric, label, base, point) {
+  const bySeed = new Map(runs(metric, base, point).all.map((cell) => [page.cells.seed[cell], cell]));
+  const pairs = runs(metric, label, point).all.filter((cell) => bySeed.has(page.cells.seed[cell]))
+    .map((cell) => [cell, bySeed.get(page.cells.seed[cell])])
+    .filter(([cell, other]) => !page.cells.again[cell] || !page.cells.again[other])
+    .map(([cell, other]) => [metric.values[cell], metric.values[other]]);
+  const ratios = pairs.map(([own, other]) => (own === other ? 0 : own / other - 1));
+  return ratios.every(Number.isFinite) ? ratios : [];
+}
+
 // Every policy at the chosen point: its runs, their mean and its interval; beside a baseline the changes of paired seeds.
 function strips(metric) {
   const base = chosen.baseline;
-  const of = base >= 0 ? runs(metric, base, chosen.point) : null;
-  const [mean] = of ? estimate(of.values) : [null];
-  const paired = Boolean(of && mean);
+  const paired = base >= 0;
   const lines = labels.map((name, label) => {
-    const own = runs(metric, label, chosen.point);
-    let { values } = own;
-    if (paired) {
-      const bySeed = new Map(of.all.map((cell) => [page.cells.seed[cell], cell]));
-      const pairs = own.all.filter((cell) => bySeed.has(page.cells.seed[cell]))
-        .map((cell) => [cell, bySeed.get(page.cells.seed[cell])])
-        .filter(([cell, other]) => !page.cells.again[cell] || !page.cells.again[other]);
-      values = pairs.map(([cell, other]) => (metric.values[cell] - metric.values[other]) / mean);
-    }
+    const values = paired ? changes(metric, label, base, chosen.point) : runs(metric, label, chosen.point).values;
     const [y, half] = estimate(values);
     const at = (value) => labels.map((other, index) => (index === label ? value : null));
     return { label, ys: at(label === base && paired ? 0 : y), half: at(label === base && paired ? null : half), runs: at(values.length > 1 && !(label === base && paired) ? values : null).map((one) => one ?? []) };
@@ -51,12 +52,18 @@ function along(metric, axis) {
   const numeric = values.every((value) => value.trim() !== '' && Number.isFinite(Number(value)));
   const order = values.map((value, at) => at);
   if (numeric) order.sort((a, b) => Number(values[a]) - Number(values[b]));
+  const base = chosen.baseline;
+  const paired = base >= 0;
   const lines = labels.map((name, label) => {
-    const found = order.map((at) => estimate(runs(metric, label, chosen.point.map((own, other) => (other === axis ? at : own))).values));
+    const found = order.map((at) => {
+      const point = chosen.point.map((own, other) => (other === axis ? at : own));
+      return estimate(paired ? changes(metric, label, base, point) : runs(metric, label, point).values);
+    });
     return { label, ys: found.map(([mean]) => mean), half: found.map(([, half]) => half) };
   });
   return {
-    title: `${metric.name} by ${path}`, x: path, y: metric.name, unit: metric.unit, axis: numeric ? 'linear' : 'names', names: numeric ? null : order.map((at) => values[at]),
+    title: paired ? `${metric.name} by ${path}: change against ${labels[base]}, paired by seed` : `${metric.name} by ${path}`,
+    x: path, y: paired ? `change of ${metric.name}` : metric.name, unit: paired ? 'change' : metric.unit, paired, axis: numeric ? 'linear' : 'names', names: numeric ? null : order.map((at) => values[at]),
     steps: false, range: null, part: false, xs: numeric ? order.map((at) => Number(values[at])) : order, lines,
   };
 }
@@ -151,13 +158,17 @@ function relative() {
   const key = (row) => [...row.cells].slice(1, words).map((cell) => cell.textContent).join('\n');
   const name = (row) => row.cells[0].textContent.replace(/[ *†‡]+$/, '');
   const base = labels[chosen.baseline];
+  // Rows of other seeds are of other jobs.
+  const seeds = [...table.tHead.rows[0].cells].findIndex((cell) => cell.textContent.trim() === 'seeds');
   for (const row of rows) {
     const other = base === undefined ? null : rows.find((one) => name(one) === base && key(one) === key(row));
     [...row.cells].slice(words).forEach((cell) => {
       cell.dataset.text ??= cell.textContent;
       const [own, their] = [Number(cell.dataset.v), Number(other?.cells[cell.cellIndex]?.dataset.v)];
-      const known = other && cell.dataset.v !== undefined && Number.isFinite(their) && their !== 0;
-      cell.textContent = base === undefined || !known ? cell.dataset.text : `${(own / their).toFixed(2)}×`;
+      if (cell.cellIndex === seeds) return;
+      const same = seeds < 0 || !other || other.cells[seeds].textContent === row.cells[seeds].textContent;
+      const known = same && other && cell.dataset.v !== undefined && Number.isFinite(their) && their !== 0;
+      cell.textContent = base === undefined ? cell.dataset.text : known ? `${(own / their).toFixed(2)}×` : '–';
     });
   }
 }

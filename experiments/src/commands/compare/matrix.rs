@@ -16,74 +16,141 @@ struct Of {
     variant: String,
     /// The side that is the baseline, and the one that is compared with it.
     sides: [usize; 2],
+    /// Seeds that both have.
+    pairs: usize,
     change: Change,
     survives: bool,
 }
 
-/// What each of several results is off each other one, and what to know of that.
-///
-/// # Errors
-/// Sides that have nothing in common; a metric that there is not.
-pub(super) fn matrix(
-    asked: Option<&str>,
-    names: &[&str],
-    side: impl Fn(&str) -> Result<Vec<LabelledResult>, Error>,
-    store: &Store,
-) -> Result<(Frame, String), Error> {
-    let asked = asked.unwrap_or(METRIC);
-    let mut all: Vec<Of> = Vec::new();
-    for (base, first) in names.iter().enumerate() {
-        for (other, second) in names.iter().enumerate().filter(|(other, _)| *other != base) {
-            let (compared, _) = pair(store, &[side(first)?, side(second)?])?;
-            for comparison in &compared {
-                let change = comparison.changes(Some(asked), store)?.into_iter().next();
-                let of =
-                    |change| Of { variant: comparison.variant.clone(), sides: [base, other], change, survives: false };
-                all.extend(change.map(of));
+/// Every pair of several results.
+pub(super) struct Matrix<'a> {
+    names: &'a [&'a str],
+    asked: &'a str,
+    all: Vec<Of>,
+    /// The mean of each side over its own results, by variant.
+    means: Vec<(String, usize, f64)>,
+    /// Pairs, each counted once.
+    count: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// Compares each with each.
+    ///
+    /// # Errors
+    /// Sides that have nothing in common; a metric that there is not.
+    pub(super) fn new(
+        asked: Option<&'a str>,
+        names: &'a [&'a str],
+        side: impl Fn(&str) -> Result<Vec<LabelledResult>, Error>,
+        store: &Store,
+    ) -> Result<Matrix<'a>, Error> {
+        let asked = asked.unwrap_or(METRIC);
+        let (mut all, mut means) = (Vec::new(), Vec::new());
+        for (base, first) in names.iter().enumerate() {
+            for (other, second) in names.iter().enumerate() {
+                let (compared, _) = pair(store, &[side(first)?, side(second)?])?;
+                for comparison in &compared {
+                    let Some(change) = comparison.changes(Some(asked), store)?.into_iter().next() else { continue };
+                    let variant = comparison.variant.clone();
+                    if base == other {
+                        means.push((variant, base, change.means[0]));
+                        continue;
+                    }
+                    let pairs = comparison.pairs.len();
+                    all.push(Of { variant, sides: [base, other], pairs, change, survives: false });
+                }
             }
         }
+        let count = correct(&mut all);
+        Ok(Matrix { names, asked, all, means, count })
     }
-    let pairs = correct(&mut all);
-    let known = all.first().and_then(|of| metric::find(of.change.metric));
-    let (name, unit) = known.map_or((asked, Unit::Times), |known| (known.name, known.unit));
-    let mut variants: Vec<&str> = Vec::new();
-    for of in &all {
-        if !variants.contains(&of.variant.as_str()) {
-            variants.push(&of.variant);
-        }
+
+    fn unit(&self) -> (&str, Unit) {
+        let known = self.all.first().and_then(|of| metric::find(of.change.metric));
+        known.map_or((self.asked, Unit::Times), |known| (known.name, known.unit))
     }
-    let mut columns = vec![
-        Column::words("variant").in_text(variants.iter().any(|variant| !variant.is_empty())),
-        Column::words("policy"),
-        Column::of(name.to_string(), unit).head("mean"),
-    ];
-    columns.extend(names.iter().map(|name| Column::words(format!("vs_{name}")).head(format!("vs {name}"))));
-    let mut frame = Frame::new(columns);
-    for variant in variants {
-        for (row, policy) in names.iter().enumerate() {
-            let own = all.iter().find(|of| of.variant == variant && of.sides[1] == row);
-            let Some(own) = own else { continue };
-            let against = |base: usize| {
-                let of = all.iter().find(|of| of.variant == variant && of.sides == [base, row]);
-                if base == row { "-".into() } else { of.map_or("?".into(), in_words) }
+
+    fn found(&self, variant: &str, sides: [usize; 2]) -> Option<&Of> {
+        self.all.iter().find(|of| of.variant == variant && of.sides == sides)
+    }
+
+    /// For people: a row a result, a column a baseline.
+    pub(super) fn wide(&self) -> (Frame, String) {
+        let (name, unit) = self.unit();
+        let varied = self.means.iter().any(|(variant, ..)| !variant.is_empty());
+        let mut columns = vec![
+            Column::words("variant").in_text(varied),
+            Column::words("policy"),
+            Column::of(name.to_string(), unit).head("mean"),
+        ];
+        columns.extend(self.names.iter().map(|name| Column::words(format!("vs_{name}")).head(format!("vs {name}"))));
+        let mut frame = Frame::new(columns);
+        let most = self.all.iter().map(|of| of.pairs).max().unwrap_or(0);
+        let mut means: Vec<&(String, usize, f64)> = self.means.iter().collect();
+        // The points of the sweep in their order, and the results in theirs.
+        let first = |variant: &str| self.means.iter().position(|(known, ..)| known == variant);
+        means.sort_by_key(|(variant, side, _)| (first(variant), *side));
+        for (variant, row, mean) in means {
+            let against = |base: usize| match self.found(variant, [base, *row]) {
+                _ if base == *row => "-".into(),
+                Some(of) => in_words(of, most),
+                None => "?".into(),
             };
-            let mut cells: Vec<Value> = vec![variant.into(), (*policy).into(), own.change.means[1].into()];
-            cells.extend((0..names.len()).map(|base| Value::from(against(base))));
+            let mut cells: Vec<Value> = vec![variant.as_str().into(), self.names[*row].into(), (*mean).into()];
+            cells.extend((0..self.names.len()).map(|base| Value::from(against(base))));
             frame.push(cells);
         }
+        let notes = format!(
+            "{name}: what each row is off a column, over paired seeds, ± half the 95 % interval (Student's); * differs at 5 % \
+             among all {} pairs together (Holm). Means are over all seeds of each; (n) says of how many seeds a pair is \
+             where that is fewer than {most}\n",
+            self.count
+        );
+        (frame, notes)
     }
-    let notes = format!(
-        "{name}: what each row is off a column, over paired seeds, ± half the 95 % interval (Student's); * differs at 5 % \
-         among all {pairs} pairs together (Holm)\n"
-    );
-    Ok((frame, notes))
+
+    /// For programs: a row a pair.
+    pub(super) fn long(&self) -> Frame {
+        let mut frame = Frame::new([
+            Column::words("variant"),
+            Column::words("policy"),
+            Column::words("against"),
+            Column::words("metric"),
+            Column::number("change"),
+            Column::number("low"),
+            Column::number("high"),
+            Column::count("pairs"),
+            Column::words("holm"),
+        ]);
+        for of in &self.all {
+            let interval = of.change.effect.and_then(|effect| effect.interval());
+            frame.push([
+                (&of.variant).into(),
+                self.names[of.sides[1]].into(),
+                self.names[of.sides[0]].into(),
+                of.change.metric.into(),
+                of.change.effect.map(|effect| effect.mean).into(),
+                interval.map(|(low, _)| low).into(),
+                interval.map(|(_, high)| high).into(),
+                of.pairs.into(),
+                of.survives.into(),
+            ]);
+        }
+        frame
+    }
 }
 
 /// Marks the pairs that differ at 5 % among all of them, each counted once; how many there are.
 fn correct(all: &mut [Of]) -> usize {
     let tested = |of: &Of| of.change.effect.filter(|_| !of.change.same).and_then(|effect| effect.p_value());
     let once: Vec<usize> = (0..all.len()).filter(|at| all[*at].sides[0] < all[*at].sides[1]).collect();
-    let known: Vec<(usize, f64)> = once.iter().filter_map(|at| Some((*at, tested(&all[*at])?))).collect();
+    // Where one way round has no ratio, a value being 0, the other may have one.
+    let either = |at: &usize| {
+        let (own, [base, other]) = (&all[*at], all[*at].sides);
+        let back = all.iter().find(|of| of.variant == own.variant && of.sides == [other, base]);
+        Some((*at, tested(own).or_else(|| tested(back?))?))
+    };
+    let known: Vec<(usize, f64)> = once.iter().filter_map(either).collect();
     let p_values: Vec<f64> = known.iter().map(|(_, p)| *p).collect();
     for ((at, _), survives) in known.iter().zip(holm(&p_values)) {
         let (variant, [base, other]) = (all[*at].variant.clone(), all[*at].sides);
@@ -93,9 +160,10 @@ fn correct(all: &mut [Of]) -> usize {
     once.len()
 }
 
-fn in_words(of: &Of) -> String {
-    let Some(effect) = of.change.effect else { return "?".into() };
-    let interval = if effect.half.is_finite() { format!(" ± {:.1}", effect.half * 100.0) } else { String::new() };
+fn in_words(of: &Of, most: usize) -> String {
+    let count = if of.pairs < most { format!(" ({})", of.pairs) } else { String::new() };
     let mark = if of.survives { " *" } else { "" };
-    format!("{}{interval}{mark}", percent(effect.mean, true))
+    let Some(effect) = of.change.effect else { return format!("no ratio{count}{mark}") };
+    let interval = if effect.half.is_finite() { format!(" ± {:.1}", effect.half * 100.0) } else { String::new() };
+    format!("{}{interval}{count}{mark}", percent(effect.mean, true))
 }
