@@ -99,3 +99,14 @@ fn a_policy_is_checked_again_whenever_it_changes() {
     assert!(other.code == 2 && other.stderr.contains("fifo, sjf, srtf"), "{}", other.stderr);
     assert!(!folder.path().join("other").exists());
 }
+
+#[test]
+fn the_page_of_the_quickstart_is_small_enough_to_mail() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |args: &[&str]| sandtable(folder.path(), args);
+    assert_eq!(run(&["run", "quickstart", "--store", "store", "-q"]).code, 0);
+    let written = run(&["report", "quickstart", "--store", "store", "-o", "page.html"]);
+    assert_eq!(written.code, 0, "{}", written.stderr);
+    let bytes = std::fs::metadata(folder.path().join("page.html")).expect("a page").len();
+    assert!(bytes <= 400_000, "{bytes} bytes");
+}
