@@ -9,8 +9,9 @@ use sandtable_inputs::trace::Row;
 use sandtable_plan::{Cell, Plan};
 use sandtable_results::metric::METRICS;
 use sandtable_results::reader;
-use sandtable_results::schema::Seconds;
+use sandtable_results::schema::{JobRecord, Seconds, StayRecord};
 use sandtable_results::store::Store;
+use sandtable_runtime::QueueUse;
 
 /// What a row is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +33,6 @@ pub enum Rows {
 /// # Errors
 /// A file of the store that can't be read.
 pub fn rows(plan: &Plan, store: &Store, of: Rows) -> Result<Frame, Error> {
-    let seconds = |name: &'static str| Column::of(name, Unit::Seconds);
     let axes = axes(plan);
     let mut columns = vec![Column::words("policy"), Column::words("variant")];
     columns.extend(axes.iter().map(|axis| match axis.is_number {
@@ -40,6 +40,24 @@ pub fn rows(plan: &Plan, store: &Store, of: Rows) -> Result<Frame, Error> {
         false => Column::words(axis.path.to_string()),
     }));
     columns.extend([Column::count("seed"), Column::words("cell")]);
+    columns.extend(columns_of(of));
+    let mut frame = Frame::new(columns);
+    for cell in plan.cells.iter().filter(|cell| store.has(&cell.id) && !store.has_failed(&cell.id)) {
+        let all = match of {
+            Rows::Cells => cells(cell, store)?,
+            Rows::Jobs => jobs(cell, store)?,
+            Rows::Stays => stays(cell, store)?,
+            Rows::Queues => queues(cell, store)?,
+        };
+        all.into_iter().for_each(|values| frame.push(row(cell, &axes, values)));
+    }
+    Ok(frame)
+}
+
+/// What a row has beside what tells cells apart.
+fn columns_of(of: Rows) -> Vec<Column> {
+    let seconds = |name: &'static str| Column::of(name, Unit::Seconds);
+    let mut columns = Vec::new();
     match of {
         Rows::Cells => columns.extend(METRICS.iter().map(|metric| Column::of(metric.name, metric.unit))),
         Rows::Jobs => {
@@ -62,61 +80,62 @@ pub fn rows(plan: &Plan, store: &Store, of: Rows) -> Result<Frame, Error> {
             columns.extend(["held", "deserved", "borrowed", "short"].map(|name| Column::of(name, Unit::Times)));
         }
     }
-    let mut frame = Frame::new(columns);
-    let row = |cell: &Cell, values: &mut dyn Iterator<Item = Value>| row(cell, &axes, values);
-    for cell in plan.cells.iter().filter(|cell| store.has(&cell.id) && !store.has_failed(&cell.id)) {
-        match of {
-            Rows::Cells => {
-                let Some(summary) = reader::summary(store, &cell.id)? else { continue };
-                frame.push(row(cell, &mut METRICS.iter().map(|metric| metric.of(&summary).into())));
-            }
-            Rows::Jobs => {
-                let trace = cell.setting.workload.trace(cell.seed, &cell.fleet)?;
-                let asked: BTreeMap<&str, &Row> = trace.rows.iter().map(|row| (row.name.as_str(), row)).collect();
-                for job in reader::jobs(store, &cell.id)? {
-                    let asked = asked.get(job.job_id.as_str());
-                    let word = |of: fn(&Row) -> Option<&str>| {
-                        Value::from(asked.and_then(|row| of(row)).unwrap_or_default().to_string())
-                    };
-                    let whose = [
-                        job.wait().into(),
-                        job.jct().map(|jct| (jct - job.held_s.f64()).max(0.0)).into(),
-                        asked.map(|row| row.duration.as_secs_f64()).into(),
-                        word(|row| row.user.as_deref()),
-                        word(|row| row.queue.as_deref()),
-                        word(|row| row.workload.as_deref()),
-                        asked.map(|row| row.kinds.join("|")).unwrap_or_default().into(),
-                        job.last_placement.to_string().into(),
-                    ];
-                    let times = [Some(job.submit_s), job.first_start_s, job.end_s, Some(job.held_s)];
-                    let times = times.map(|time| time.map(Seconds::f64).into());
-                    let rest =
-                        [job.jct().into(), job.gpus.into(), job.preemptions.into(), job.outcome.to_string().into()];
-                    frame.push(row(cell, &mut [job.job_id.into()].into_iter().chain(times).chain(rest).chain(whose)));
-                }
-            }
-            Rows::Stays => {
-                for stay in reader::stays(store, &cell.id)? {
-                    let (from, to) = (stay.from_s.f64().into(), stay.to_s.f64().into());
-                    let cells = [stay.job_id.into(), from, to, stay.gpus.to_string().into()];
-                    frame.push(row(cell, &mut cells.into_iter()));
-                }
-            }
-            Rows::Queues => {
-                let Some(summary) = reader::summary(store, &cell.id)? else { continue };
-                for of in &summary.queues {
-                    let counts = [of.jobs as u64, of.completed as u64, of.preemptions].map(Value::from);
-                    let times = [of.jct.mean, of.jct.p95, of.waiting_total.mean, of.waiting_total.p95];
-                    // Of jobs that completed; where none did, nothing is known.
-                    let times = times.map(|time| if of.completed > 0 { time } else { f64::NAN });
-                    let gpus = [of.held, of.deserved, of.borrowed, of.short];
-                    let numbers = times.into_iter().chain(gpus).map(Value::from);
-                    frame.push(row(cell, &mut [(&of.name).into()].into_iter().chain(counts).chain(numbers)));
-                }
-            }
-        }
-    }
-    Ok(frame)
+    columns
+}
+
+fn cells(cell: &Cell, store: &Store) -> Result<Vec<Vec<Value>>, Error> {
+    let summary = reader::summary(store, &cell.id)?;
+    Ok(summary.iter().map(|summary| METRICS.iter().map(|metric| metric.of(summary).into()).collect()).collect())
+}
+
+/// Jobs, with what their trace says of them.
+fn jobs(cell: &Cell, store: &Store) -> Result<Vec<Vec<Value>>, Error> {
+    let trace = cell.setting.workload.trace(cell.seed, &cell.fleet)?;
+    let asked: BTreeMap<&str, &Row> = trace.rows.iter().map(|row| (row.name.as_str(), row)).collect();
+    let values = |job: JobRecord| {
+        let asked = asked.get(job.job_id.as_str());
+        let word =
+            |of: fn(&Row) -> Option<&str>| Value::from(asked.and_then(|row| of(row)).unwrap_or_default().to_string());
+        let times = [Some(job.submit_s), job.first_start_s, job.end_s, Some(job.held_s)];
+        let mut values: Vec<Value> = vec![job.job_id.as_str().into()];
+        values.extend(times.map(|time| Value::from(time.map(Seconds::f64))));
+        values.extend([
+            job.jct().into(),
+            job.gpus.into(),
+            job.preemptions.into(),
+            job.outcome.to_string().into(),
+            job.wait().into(),
+            job.jct().map(|jct| (jct - job.held_s.f64()).max(0.0)).into(),
+            asked.map(|row| row.duration.as_secs_f64()).into(),
+            word(|row| row.user.as_deref()),
+            word(|row| row.queue.as_deref()),
+            word(|row| row.workload.as_deref()),
+            asked.map(|row| row.kinds.join("|")).unwrap_or_default().into(),
+            job.last_placement.to_string().into(),
+        ]);
+        values
+    };
+    Ok(reader::jobs(store, &cell.id)?.into_iter().map(values).collect())
+}
+
+fn stays(cell: &Cell, store: &Store) -> Result<Vec<Vec<Value>>, Error> {
+    let values = |stay: StayRecord| {
+        vec![stay.job_id.into(), stay.from_s.f64().into(), stay.to_s.f64().into(), stay.gpus.to_string().into()]
+    };
+    Ok(reader::stays(store, &cell.id)?.into_iter().map(values).collect())
+}
+
+fn queues(cell: &Cell, store: &Store) -> Result<Vec<Vec<Value>>, Error> {
+    let Some(summary) = reader::summary(store, &cell.id)? else { return Ok(Vec::new()) };
+    let values = |of: &QueueUse| {
+        let counts = [of.jobs as u64, of.completed as u64, of.preemptions].map(Value::from);
+        let times = [of.jct.mean, of.jct.p95, of.waiting_total.mean, of.waiting_total.p95];
+        // Of jobs that completed; where none did, nothing is known.
+        let times = times.map(|time| if of.completed > 0 { time } else { f64::NAN });
+        let numbers = times.into_iter().chain([of.held, of.deserved, of.borrowed, of.short]).map(Value::from);
+        [(&of.name).into()].into_iter().chain(counts).chain(numbers).collect()
+    };
+    Ok(summary.queues.iter().map(values).collect())
 }
 
 /// An axis of the sweep.
@@ -137,7 +156,7 @@ fn axes(plan: &Plan) -> Vec<SweepAxis<'_>> {
 }
 
 /// A row of a cell: what tells it from others, and `values`.
-fn row(cell: &Cell, axes: &[SweepAxis<'_>], values: &mut dyn Iterator<Item = Value>) -> Vec<Value> {
+fn row(cell: &Cell, axes: &[SweepAxis<'_>], values: Vec<Value>) -> Vec<Value> {
     let mut row: Vec<Value> = vec![(&cell.label).into(), cell.variant_text().into()];
     row.extend(axes.iter().enumerate().map(|(at, axis)| {
         let value = cell.variant.get(at).map_or("", |(_, value)| value.trim());
