@@ -11,6 +11,7 @@ use sandtable_results::store::Store;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::axes::{SweepAxis, axes};
 use super::figures::{Captioned, Class, labels, points};
 use super::lanes::{Named, Timeline};
 use super::plot::{Axis, Figure};
@@ -40,8 +41,8 @@ pub(super) fn drawn(figures: &[Captioned]) -> Vec<Drawn> {
             None | Some(0) => of.figure.id.clone(),
             Some(number) => format!("{}-{}", of.figure.id, number + 1),
         },
-        title: of.figure.title.clone(),
-        name: of.figure.title.split(", at ").next().unwrap_or_default().to_string(),
+        title: of.figure.heading(),
+        name: of.figure.title.clone(),
         caption: of.caption.clone(),
         point: of.point,
         class: of.class,
@@ -104,7 +105,7 @@ fn columns(figure: &Figure, labels: &[&str]) -> Value {
     let lines: Vec<Value> = lines.collect();
     let origin = if let Axis::Seconds(origin) = figure.axis { origin } else { None };
     json!({
-        "title": figure.title, "x": figure.x, "y": figure.y, "unit": unit(figure.unit), "axis": axis, "names": names, "origin": origin,
+        "title": figure.heading(), "x": figure.x, "y": figure.y, "unit": unit(figure.unit), "axis": axis, "names": names, "origin": origin,
         "steps": figure.steps, "part": figure.part, "range": figure.y_range.map(|(least, most)| [least, most]),
         "xs": places.iter().map(|x| short(*x)).collect::<Vec<_>>(), "lines": lines,
     })
@@ -120,22 +121,10 @@ pub(super) fn data(
     named: Named,
 ) -> Value {
     let labels = labels(plan);
-    let mut axes: Vec<(&str, Vec<&str>)> = Vec::new();
-    for cell in &plan.cells {
-        for (path, value) in &cell.variant {
-            match axes.iter_mut().find(|(known, _)| known == path) {
-                Some((_, values)) if values.contains(&value.as_str()) => {}
-                Some((_, values)) => values.push(value),
-                None => axes.push((path, vec![value])),
-            }
-        }
-    }
+    let axes = axes(plan);
     let place = |variant: &[(String, String)]| -> Vec<usize> {
-        let at = |(path, value): &(String, String)| {
-            let values = axes.iter().find(|(known, _)| known == path).map(|(_, values)| values);
-            values.and_then(|values| values.iter().position(|one| one == value)).unwrap_or(0)
-        };
-        variant.iter().map(at).collect()
+        let at = |(axis, (_, value)): (&SweepAxis<'_>, &(String, String))| axis.place(value).unwrap_or(0);
+        axes.iter().zip(variant).map(at).collect()
     };
     let points = points(plan, store);
     let mut seen: BTreeMap<(usize, &str), Vec<&sandtable_runtime::Summary>> = BTreeMap::new();
@@ -164,7 +153,7 @@ pub(super) fn data(
         .collect();
     json!({
         "labels": labels,
-        "axes": axes.iter().map(|(path, values)| json!({"path": path, "values": values})).collect::<Vec<_>>(),
+        "axes": axes.iter().map(|axis| json!({"path": axis.path, "values": axis.values})).collect::<Vec<_>>(),
         "points": points.iter().map(|point| place(point)).collect::<Vec<_>>(),
         "cells": {"label": label, "point": point, "seed": seed, "again": again},
         "metrics": metrics,

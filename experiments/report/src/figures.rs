@@ -13,7 +13,7 @@ use sandtable_results::schema::{JobRecord, StayRecord};
 use sandtable_results::status::CellStatus;
 use sandtable_results::store::Store;
 
-use super::lanes::{Named, Timeline, timeline};
+use super::lanes::{Named, Timeline, drawing};
 use super::plot::Figure;
 
 /// Labels in the order of the spec.
@@ -163,8 +163,8 @@ pub(super) fn timelines(plan: &Plan, store: &Store) -> Result<(Vec<Timeline>, Na
         let variant = cell.variant_text();
         let space = if variant.is_empty() { "" } else { " " };
         let run = format!("{variant}{space}seed {}", cell.seed);
-        let drawn = timeline(&reader::nodes(store, &cell.id)?, &jobs, &stays, &mut named);
-        all.push(Timeline { policy: label.to_string(), run, ..drawn });
+        let (data, note) = drawing(&reader::nodes(store, &cell.id)?, &jobs, &stays, &mut named);
+        all.push(Timeline { policy: label.to_string(), run, note, data });
     }
     Ok((all, named))
 }

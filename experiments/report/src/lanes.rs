@@ -84,16 +84,15 @@ fn whole(seconds: f64) -> Value {
     if seconds >= 1000.0 { json!(seconds.round() as u64) } else { json!((seconds * 100.0).round() / 100.0) }
 }
 
-/// The timeline of a run.
-pub(super) fn timeline(
+/// What the script draws of a run, and what was left out.
+pub(super) fn drawing(
     nodes: &[(String, u32)],
     jobs: &[JobRecord],
     stays: &[StayRecord],
     named: &mut Named,
-) -> Timeline {
+) -> (Value, String) {
     let gpus: u32 = nodes.iter().map(|(_, gpus)| gpus).sum();
-    let (data, note) = if gpus > MOST_LANES { map(nodes, stays) } else { lanes(nodes, gpus, jobs, stays, named) };
-    Timeline { policy: String::new(), run: String::new(), note, data }
+    if gpus > MOST_LANES { map(nodes, stays) } else { lanes(nodes, gpus, jobs, stays, named) }
 }
 
 /// When the last GPU was let go, in seconds.

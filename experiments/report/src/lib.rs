@@ -9,6 +9,7 @@
 //! - [`board`]: a cluster's queue and its nodes, as a page.
 //! - `page.html`: the page, a minijinja template that users may replace; `page/`: its scripts, and uPlot, which draws its lines.
 
+mod axes;
 pub mod board;
 pub mod chrome;
 mod data;

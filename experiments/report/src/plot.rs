@@ -8,6 +8,7 @@ mod draw;
 
 use sandtable_core::display::Unit;
 use sandtable_core::error::Error;
+use sandtable_results::stats::Estimate;
 
 /// Whether this build draws figures: the feature `plots`.
 pub const DRAWS: bool = cfg!(feature = "plots");
@@ -47,6 +48,8 @@ pub struct Figure {
     pub id: String,
     /// What it shows.
     pub title: String,
+    /// The point of the sweep that it is of, as its title ends: `, at load=0.6`; empty where nothing is swept.
+    pub at: String,
     /// Under the axis.
     pub x: String,
     /// Beside the axis.
@@ -91,6 +94,18 @@ impl Default for Paper {
 /// Colours that colour-blind people tell apart (Okabe and Ito), a line after the other.
 pub const COLOURS: [&str; 8] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7a5c00", "#56b4e9", "#e69f00", "#555555"];
 
+impl Line {
+    /// A line of means, each with its interval where that is known.
+    pub fn of_estimates(name: &str, estimates: &[(f64, Estimate)]) -> Line {
+        Line {
+            name: name.to_string(),
+            points: estimates.iter().map(|(x, one)| (*x, one.mean)).collect(),
+            half: estimates.iter().map(|(_, one)| if one.half.is_finite() { one.half } else { 0.0 }).collect(),
+            runs: Vec::new(),
+        }
+    }
+}
+
 impl Figure {
     /// Whether there is anything to see.
     pub fn is_empty(&self) -> bool {
@@ -98,6 +113,11 @@ impl Figure {
             Axis::Names(_) => self.lines.iter().all(|line| line.points.is_empty()),
             _ => self.lines.iter().all(|line| line.points.len() < 2),
         }
+    }
+
+    /// Its title, with the point of the sweep that it is of.
+    pub fn heading(&self) -> String {
+        format!("{}{}", self.title, self.at)
     }
 
     /// The figure as SVG; empty if no line has a point.
@@ -110,6 +130,7 @@ impl Figure {
     /// let figure = Figure {
     ///     id: "jobs".into(),
     ///     title: "Jobs that wait".into(),
+    ///     at: String::new(),
     ///     x: "time".into(),
     ///     y: "jobs".into(),
     ///     axis: Axis::Seconds(None),

@@ -13,6 +13,8 @@ use sandtable_results::schema::{JobRecord, Seconds, StayRecord};
 use sandtable_results::store::Store;
 use sandtable_runtime::QueueUse;
 
+use super::axes::{SweepAxis, axes};
+
 /// What a row is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
@@ -35,7 +37,7 @@ pub enum Rows {
 pub fn rows(plan: &Plan, store: &Store, of: Rows) -> Result<Frame, Error> {
     let axes = axes(plan);
     let mut columns = vec![Column::words("policy"), Column::words("variant")];
-    columns.extend(axes.iter().map(|axis| match axis.is_number {
+    columns.extend(axes.iter().map(|axis| match axis.numbers().is_some() {
         true => Column::number(axis.path.to_string()),
         false => Column::words(axis.path.to_string()),
     }));
@@ -138,30 +140,13 @@ fn queues(cell: &Cell, store: &Store) -> Result<Vec<Vec<Value>>, Error> {
     Ok(summary.queues.iter().map(values).collect())
 }
 
-/// An axis of the sweep.
-struct SweepAxis<'a> {
-    path: &'a str,
-    /// Whether all of its values are numbers.
-    is_number: bool,
-}
-
-fn axes(plan: &Plan) -> Vec<SweepAxis<'_>> {
-    let first = plan.cells.first().map(|cell| cell.variant.as_slice()).unwrap_or_default();
-    let numbers = |at: usize| {
-        let is_number =
-            |cell: &Cell| cell.variant.get(at).is_some_and(|(_, value)| value.trim().parse::<f64>().is_ok());
-        plan.cells.iter().all(is_number)
-    };
-    first.iter().enumerate().map(|(at, (path, _))| SweepAxis { path, is_number: numbers(at) }).collect()
-}
-
 /// A row of a cell: what tells it from others, and `values`.
 fn row(cell: &Cell, axes: &[SweepAxis<'_>], values: Vec<Value>) -> Vec<Value> {
     let mut row: Vec<Value> = vec![(&cell.label).into(), cell.variant_text().into()];
     row.extend(axes.iter().enumerate().map(|(at, axis)| {
         let value = cell.variant.get(at).map_or("", |(_, value)| value.trim());
         // The quotes of a text are RON's.
-        if axis.is_number { value.parse::<f64>().ok().into() } else { value.trim_matches('"').into() }
+        if axis.numbers().is_some() { value.parse::<f64>().ok().into() } else { value.trim_matches('"').into() }
     }));
     row.extend([cell.seed.into(), (&cell.id).into()]);
     row.extend(values);

@@ -20,8 +20,8 @@ const MOST_ROWS: usize = 60;
 const HEADLINE: &str = "jct_mean_s";
 
 /// The cells of one policy in one variant.
-struct PolicyRuns<'a> {
-    cell: &'a Cell,
+pub(super) struct PolicyRuns<'a> {
+    pub(super) cell: &'a Cell,
     done: Vec<&'a Summary>,
     /// Those of `done` that differ in any respect: seeds of a deterministic policy on a trace are one run.
     distinct: Vec<&'a Summary>,
@@ -30,9 +30,14 @@ struct PolicyRuns<'a> {
 }
 
 impl PolicyRuns<'_> {
+    /// A metric of each distinct run in which it is known.
+    pub(super) fn values(&self, metric: &Metric) -> Vec<f64> {
+        self.distinct.iter().map(|run| metric.of(run)).filter(|x| x.is_finite()).collect()
+    }
+
     /// A metric over the distinct runs in which it is known; `None` where that is none.
     fn statistic(&self, metric: &Metric) -> Option<Estimated> {
-        let values: Vec<f64> = self.distinct.iter().map(|run| metric.of(run)).filter(|x| x.is_finite()).collect();
+        let values = self.values(metric);
         let one = estimate(&values)?;
         let several = values.len() > 1;
         Some(Estimated {
@@ -43,7 +48,8 @@ impl PolicyRuns<'_> {
     }
 }
 
-fn rows<'a>(plan: &'a Plan, known: &'a [CellStatus]) -> Vec<PolicyRuns<'a>> {
+/// The cells of a plan by policy and variant, in the order of the spec.
+pub(super) fn rows<'a>(plan: &'a Plan, known: &'a [CellStatus]) -> Vec<PolicyRuns<'a>> {
     let mut rows: Vec<PolicyRuns<'a>> = Vec::new();
     let mut places: BTreeMap<(String, &str), usize> = BTreeMap::new();
     for (cell, known) in plan.cells.iter().zip(known) {

@@ -150,14 +150,8 @@ fn drawing(args: &ReportArgs, plan: &Plan, store: &Store, ending: &str) -> Resul
     }
     let of: Vec<&Figure> = all.iter().filter(|one| one.figure.id == wanted).map(|one| &one.figure).collect();
     let Some(first) = of.first() else {
-        if of_metrics
-            && figures(plan, store, &known(plan, store)?, any_metric("makespan")?)?
-                .iter()
-                .any(|one| one.figure.id == wanted)
-        {
-            return Err(Error::usage(format!("these results have no `{}`", metric.name)));
-        }
-        let error = Error::usage(format!("no figure `{wanted}` of these results"));
+        let of = if of_metrics { format!("`{}` in ", metric.name) } else { String::new() };
+        let error = Error::usage(format!("no figure `{wanted}` of {of}these results"));
         let names = names(&all);
         return Err(
             error.hint(format!("expected one of: {}", if names.is_empty() { "none".into() } else { names.join(", ") }))

@@ -22,6 +22,7 @@ mod env;
 mod evil;
 mod faults;
 mod fgd;
+mod figures;
 mod fuzz;
 mod goldens;
 mod gpus;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::guest::{Act, Parts, guest, then_decide};
 use crate::help::{Ran, dist, root, sandtable};
 
-const SPEC: &str = r#"Experiment(
+pub(crate) const SPEC: &str = r#"Experiment(
     title: "Two <policies> & \"more\"",
     fleet: Model(nodes: 2, gpus: 4, kind: "V100-SXM2-16GB"),
     costs: Costs(checkpoint: "5s", restore: "10s"),
@@ -19,7 +19,7 @@ const SPEC: &str = r#"Experiment(
 "#;
 
 /// A folder with results of the spec.
-fn results(spec: &str) -> tempfile::TempDir {
+pub(crate) fn results(spec: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
     let ran = ask(folder.path(), &["run", "spec.ron"]);
@@ -27,7 +27,7 @@ fn results(spec: &str) -> tempfile::TempDir {
     folder
 }
 
-fn ask(folder: &Path, args: &[&str]) -> Ran {
+pub(crate) fn ask(folder: &Path, args: &[&str]) -> Ran {
     let dist = dist();
     let mut all = args.to_vec();
     all.extend(["--policies", &dist, "--store", "store"]);
@@ -80,7 +80,7 @@ fn reports_come_in_every_format_and_a_page_is_the_same_to_the_byte() {
         (vec!["-o", "r.svg", "--metric", "makespan"], "`jct` is of jobs"),
         (
             vec!["-o", "r.svg", "--figure", "policies", "--metric", "queues-short"],
-            "these results have no `queues_short`",
+            "no figure `policies` of `queues_short`",
         ),
         (vec!["-o", "r.svg", "--height", "1in", "--width", "3in", "--size", "10"], "no room for words of 10 points"),
         (vec!["-o", "r.html", "--width", "3in"], "a figure alone is"),
@@ -93,71 +93,6 @@ fn reports_come_in_every_format_and_a_page_is_the_same_to_the_byte() {
         let ran = ask(folder.path(), &all);
         assert!(ran.code != 0 && ran.stderr.contains(why), "{why}: {}", ran.stderr);
     }
-}
-
-#[test]
-fn figures_are_as_wide_as_a_column_and_the_same_every_time() {
-    let folder = results(SPEC);
-    let report = |args: &[&str]| {
-        let mut all = vec!["report", "spec.ron"];
-        all.extend(args);
-        let ran = ask(folder.path(), &all);
-        assert_eq!(ran.code, 0, "{}", ran.stderr);
-        ran.stdout
-    };
-    let read = |name: &str| std::fs::read(folder.path().join(name)).expect("a file");
-    let paper = ["--width", "3.3in", "--no-title", "--grey-safe"];
-    report(&[&["-o", "a.svg", "--figure", "jct"], &paper[..]].concat());
-    let svg = String::from_utf8(read("a.svg")).expect("text");
-    assert!(svg.contains("width=\"237.6pt\"") && !svg.contains("Job completion time</text>"), "{}", &svg[..400]);
-    let list = report(&["--figure", "list"]);
-    let names: Vec<&str> = list.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
-    assert!(names.len() >= 8 && names.contains(&"policies") && names.contains(&"waiting-p95-by-gpus"), "{list}");
-    for name in names {
-        report(&["-o", "x.svg", "--figure", name]);
-        let svg = String::from_utf8(read("x.svg")).expect("text");
-        assert!(svg.contains("<svg") && !svg.contains("NaN"), "{name}");
-    }
-    // Only where there is a font to set them in.
-    let fonts = ["/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "/usr/share/fonts/TTF/DejaVuSans.ttf"];
-    if let Some(font) = fonts.into_iter().find(|font| Path::new(font).exists()) {
-        for (file, begins) in [("a.pdf", &b"%PDF-"[..]), ("a.png", b"\x89PNG")] {
-            report(&["-o", file, "--figure", "waiting", "--font", font]);
-            let first = read(file);
-            assert!(first.starts_with(begins), "{file}");
-            report(&["-o", file, "--figure", "waiting", "--font", font]);
-            assert!(first == read(file), "{file} is not the same twice");
-        }
-    }
-    let missing = ask(folder.path(), &["report", "spec.ron", "-o", "a.pdf", "--font", "No Such Font"]);
-    assert!(missing.code == 2 && missing.stderr.contains("no font `No Such Font`"), "{}", missing.stderr);
-}
-
-#[test]
-fn several_results_are_compared_pair_by_pair() {
-    let folder = results(SPEC);
-    let ran = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "again", "--format", "csv"]);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let rows: Vec<Vec<&str>> = ran.stdout.lines().map(|line| line.split(',').collect()).collect();
-    assert_eq!(rows[0], ["variant", "policy", "against", "metric", "change", "low", "high", "pairs", "holm"]);
-    assert_eq!(rows.len(), 1 + 6);
-    let of = |policy: &str, against: &str| {
-        let row = rows.iter().find(|row| row[1] == policy && row[2] == against).expect("a pair");
-        row[4].parse::<f64>().expect("a number")
-    };
-    // A policy and itself under another name, the two ways round of one pair, and what the comparison of two says.
-    assert_eq!(of("again", "fifo"), 0.0);
-    assert!(of("las", "fifo") * of("fifo", "las") < 0.0);
-    let pair = ask(
-        folder.path(),
-        &["compare", "--spec", "spec.ron", "fifo", "las", "--format", "csv", "--metric", "jct-mean"],
-    );
-    let change = pair.stdout.lines().nth(1).and_then(|line| line.split(',').nth(6)).expect("a change");
-    assert_eq!(change.parse::<f64>().expect("a number"), of("las", "fifo"));
-    let table = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "again"]);
-    assert!(table.stdout.contains("vs again") && table.stdout.contains("0.0 % ± 0.0"), "{}", table.stdout);
-    let brief = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "--brief"]);
-    assert!(brief.stdout.contains("jct_mean_s") && !brief.stdout.contains("jobs whose"), "{}", brief.stdout);
 }
 
 #[test]

@@ -58,7 +58,8 @@ pub(super) fn figures(all: &[Runs<'_>], at: &str) -> Result<Vec<(Class, Figure, 
             let lines = all.iter().map(|runs| line(runs, &division, &names, *of)).collect();
             let figure = Figure {
                 id: format!("{short}-by-{}", division.id),
-                title: format!("{}{} by {}{at}", shows[..1].to_uppercase(), &shows[1..], division.by),
+                title: format!("{}{} by {}", shows[..1].to_uppercase(), &shows[1..], division.by),
+                at: at.into(),
                 x: division.by.into(),
                 y: (*shows).into(),
                 axis: Axis::Names(names.clone()),
@@ -112,7 +113,7 @@ fn key(run: &Run<'_>, job: &JobRecord) -> String {
 }
 
 fn line(runs: &Runs<'_>, division: &Division, names: &[String], of: OfJobs) -> Line {
-    let (mut points, mut half) = (Vec::new(), Vec::new());
+    let mut means = Vec::new();
     // By run and class.
     let classed: Vec<BTreeMap<usize, Vec<&JobRecord>>> = runs
         .all
@@ -134,12 +135,9 @@ fn line(runs: &Runs<'_>, division: &Division, names: &[String], of: OfJobs) -> L
         .collect();
     for at in 0..names.len() {
         let values: Vec<f64> = classed.iter().filter_map(|by| of(by.get(&at)?)).collect();
-        if let Some(one) = estimate(&values) {
-            points.push((at as f64, one.mean));
-            half.push(if one.half.is_finite() { one.half } else { 0.0 });
-        }
+        means.extend(estimate(&values).map(|one| (at as f64, one)));
     }
-    Line { name: runs.label.to_string(), points, half, runs: Vec::new() }
+    Line::of_estimates(runs.label, &means)
 }
 
 /// Every way in which jobs of these runs are told apart.

@@ -91,7 +91,8 @@ fn distribution(told: &JobQuantity, at: &str, mut all: Vec<(String, Vec<f64>)>) 
     };
     Figure {
         id: told.id.into(),
-        title: format!("{}{at}", told.title),
+        title: told.title.into(),
+        at: at.into(),
         x: told.x.into(),
         y: "part of the jobs".into(),
         axis: told.axis.clone(),

@@ -41,7 +41,8 @@ pub(super) fn figures(all: &[Runs<'_>], store: &Store, at: &str) -> Result<Vec<(
     let since = origin.map_or(String::new(), |origin| format!(" since {}", date(origin)));
     let figure = |id: &str, title: &str, y: &str, of: Vec<(&str, Steps)>| Figure {
         id: id.into(),
-        title: format!("{title}{at}"),
+        title: title.into(),
+        at: at.into(),
         x: format!("time{since}"),
         y: y.into(),
         axis: Axis::Seconds(origin.map(Duration::as_secs_f64)),

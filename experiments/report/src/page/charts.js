@@ -115,7 +115,7 @@ class Chart {
   constructor(place, figure) {
     this.place = place;
     this.figure = figure;
-    this.state = { logX: figure.axis === 'log' || figure.axis === 'time', logY: false, tail: false, relative: false };
+    this.state = { logX: figure.axis === 'log' || figure.axis === 'time', logY: false, tail: false };
     this.legend = element('div', { class: 'legend' });
     this.tools = element('div', { class: 'tools' });
     this.plot = element('div', { class: 'plot', tabindex: '0', role: 'application' });

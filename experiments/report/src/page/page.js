@@ -37,7 +37,7 @@ function strips(metric) {
     const values = paired ? changes(metric, label, base, chosen.point) : runs(metric, label, chosen.point).values;
     const [y, half] = estimate(values);
     const at = (value) => labels.map((other, index) => (index === label ? value : null));
-    return { label, ys: at(label === base && paired ? 0 : y), half: at(label === base && paired ? null : half), runs: at(values.length > 1 && !(label === base && paired) ? values : null).map((one) => one ?? []) };
+    return { label, ys: at(y), half: at(half), runs: at(values.length > 1 ? values : []).map((one) => one ?? []) };
   });
   return {
     title: paired ? `${metric.name}: change against ${labels[base]}, paired by seed` : `${metric.name} by policy`,
@@ -151,21 +151,20 @@ if (page.points.length) {
 
 // The table of metrics beside the baseline's row of the same point.
 function relative() {
-  const table = byId('metrics')?.querySelector('table');
-  if (!table) return;
+  const table = byId('metrics').querySelector('table');
   const words = Number(table.dataset.words);
   const rows = [...table.tBodies[0].rows];
   const key = (row) => [...row.cells].slice(1, words).map((cell) => cell.textContent).join('\n');
-  const name = (row) => row.cells[0].textContent.replace(/[ *†‡]+$/, '');
+  const name = (row) => row.cells[0].textContent;
   const base = labels[chosen.baseline];
   // Rows of other seeds are of other jobs.
   const seeds = [...table.tHead.rows[0].cells].findIndex((cell) => cell.textContent.trim() === 'seeds');
   for (const row of rows) {
     const other = base === undefined ? null : rows.find((one) => name(one) === base && key(one) === key(row));
     [...row.cells].slice(words).forEach((cell) => {
-      cell.dataset.text ??= cell.textContent;
-      const [own, their] = [Number(cell.dataset.v), Number(other?.cells[cell.cellIndex]?.dataset.v)];
       if (cell.cellIndex === seeds) return;
+      cell.dataset.text ??= cell.textContent;
+      const [own, their] = [Number(cell.dataset.v), Number(other?.cells[cell.cellIndex].dataset.v)];
       const same = seeds < 0 || !other || other.cells[seeds].textContent === row.cells[seeds].textContent;
       const known = same && other && cell.dataset.v !== undefined && Number.isFinite(their) && their !== 0;
       cell.textContent = base === undefined ? cell.dataset.text : known ? `${(own / their).toFixed(2)}×` : '–';

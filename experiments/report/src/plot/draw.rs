@@ -147,16 +147,17 @@ pub(super) fn figure(figure: &Figure, paper: &Paper) -> Result<String, Error> {
     }
     if paper.title {
         // As large as it fits above the figure.
-        let size = (width * 1.6 / figure.title.chars().count().max(1) as f64) as u32;
-        layout = layout.with_title(&figure.title).with_title_size(size.clamp(9, 16)).with_title_wrap(120);
+        let heading = figure.heading();
+        let size = (width * 1.6 / heading.chars().count().max(1) as f64) as u32;
+        layout = layout.with_title(&heading).with_title_size(size.clamp(9, 16)).with_title_wrap(120);
     }
     if figure.axis != Axis::LogSeconds {
-        return Ok(sized(&render_to_svg(plots, layout), &figure.title, scale));
+        return Ok(sized(&render_to_svg(plots, layout), &figure.heading(), scale));
     }
     let axis = ComputedLayout::from_layout(&layout);
     let mut scene = render_multiple(plots, layout);
     time::marked(&mut scene, &axis);
-    Ok(sized(&SvgBackend.render_scene(&scene), &figure.title, scale))
+    Ok(sized(&SvgBackend.render_scene(&scene), &figure.heading(), scale))
 }
 
 fn plots(figure: &Figure, paper: &Paper) -> Vec<Plot> {
@@ -295,6 +296,7 @@ mod tests {
         Figure {
             id: "f".into(),
             title: "a < b".into(),
+            at: String::new(),
             x,
             y,
             axis: Axis::LogSeconds,

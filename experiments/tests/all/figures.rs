@@ -1,0 +1,78 @@
+//! Figures for a paper, and results beside each other: as wide as a column, the same every time, pair by pair.
+
+use sandtable_needs::needs;
+
+use crate::results::{SPEC, ask, results};
+
+/// A font to set words in.
+const FONT: &str = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf";
+
+#[needs("file:/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")]
+#[test]
+fn prints_are_the_same_every_time() {
+    let folder = results(SPEC);
+    for (file, begins) in [("a.pdf", &b"%PDF-"[..]), ("a.png", b"\x89PNG")] {
+        let written = || {
+            let ran = ask(folder.path(), &["report", "spec.ron", "-o", file, "--figure", "waiting", "--font", FONT]);
+            assert_eq!(ran.code, 0, "{}", ran.stderr);
+            std::fs::read(folder.path().join(file)).expect("a file")
+        };
+        let first = written();
+        assert!(first.starts_with(begins), "{file}");
+        assert!(first == written(), "{file} is not the same twice");
+    }
+}
+
+#[test]
+fn figures_are_as_wide_as_a_column_and_the_same_every_time() {
+    let folder = results(SPEC);
+    let report = |args: &[&str]| {
+        let mut all = vec!["report", "spec.ron"];
+        all.extend(args);
+        let ran = ask(folder.path(), &all);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        ran.stdout
+    };
+    let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("a file");
+    let paper = ["--width", "3.3in", "--no-title", "--grey-safe"];
+    report(&[&["-o", "a.svg", "--figure", "jct"], &paper[..]].concat());
+    let svg = text("a.svg");
+    assert!(svg.contains("width=\"237.6pt\"") && !svg.contains("Job completion time</text>"), "{}", &svg[..400]);
+    let list = report(&["--figure", "list"]);
+    let names: Vec<&str> = list.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.len() >= 8 && names.contains(&"policies") && names.contains(&"waiting-p95-by-gpus"), "{list}");
+    for name in names {
+        report(&["-o", "x.svg", "--figure", name]);
+        let svg = text("x.svg");
+        assert!(svg.contains("<svg") && !svg.contains("NaN"), "{name}");
+    }
+    let missing = ask(folder.path(), &["report", "spec.ron", "-o", "a.pdf", "--font", "No Such Font"]);
+    assert!(missing.code == 2 && missing.stderr.contains("no font `No Such Font`"), "{}", missing.stderr);
+}
+
+#[test]
+fn several_results_are_compared_pair_by_pair() {
+    let folder = results(SPEC);
+    let ran = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "again", "--format", "csv"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let rows: Vec<Vec<&str>> = ran.stdout.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows[0], ["variant", "policy", "against", "metric", "change", "low", "high", "pairs", "holm"]);
+    assert_eq!(rows.len(), 1 + 6);
+    let of = |policy: &str, against: &str| {
+        let row = rows.iter().find(|row| row[1] == policy && row[2] == against).expect("a pair");
+        row[4].parse::<f64>().expect("a number")
+    };
+    // A policy and itself under another name, the two ways round of one pair, and what the comparison of two says.
+    assert_eq!(of("again", "fifo"), 0.0);
+    assert!(of("las", "fifo") * of("fifo", "las") < 0.0);
+    let pair = ask(
+        folder.path(),
+        &["compare", "--spec", "spec.ron", "fifo", "las", "--format", "csv", "--metric", "jct-mean"],
+    );
+    let change = pair.stdout.lines().nth(1).and_then(|line| line.split(',').nth(6)).expect("a change");
+    assert_eq!(change.parse::<f64>().expect("a number"), of("las", "fifo"));
+    let table = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "again"]);
+    assert!(table.stdout.contains("vs again") && table.stdout.contains("0.0 % ± 0.0"), "{}", table.stdout);
+    let brief = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "--brief"]);
+    assert!(brief.stdout.contains("jct_mean_s") && !brief.stdout.contains("jobs whose"), "{}", brief.stdout);
+}
