@@ -17,6 +17,7 @@ use wasmtime::{Engine, Module};
 use super::code::CodeCache;
 use super::engine::{Flags, engine, one_line};
 use super::shape;
+use super::slot::Slot;
 use super::unwrapped::Unwrapped;
 use super::wiring::Wiring;
 use crate::fault::{Fault, LoadFault};
@@ -78,34 +79,61 @@ pub(super) fn load(
     bytes: &[u8],
 ) -> Result<Code, Fault> {
     check_file(bytes).map_err(Fault::Load)?;
+    if let Some(slot) = Slot::of(bytes) {
+        let filled = |code: &[u8]| -> wasmtime::Result<Code> {
+            let mut parts = unpacked(code).ok_or_else(broken)?.into_iter();
+            // A component that is called through its core modules has its data in several parts: it is compiled as it is.
+            let mut whole = parts.next().filter(|_| parts.len() == 0).ok_or_else(broken)?.to_vec();
+            slot.fill_code(bytes, &mut whole).ok_or_else(broken)?;
+            code_of(engine, bytes, &packed([whole]))
+        };
+        // Where that does not work out it is a component like any other, whose faults are told below.
+        if let Ok(compiled) = compiled(engine, flags, (cache, compiler), &slot.blanked(bytes), filled) {
+            return Ok(compiled);
+        }
+    }
+    compiled(engine, flags, (cache, compiler), bytes, |code| code_of(engine, bytes, code))
+}
+
+/// The code of these bytes, from the cache or compiled, and what `loaded` makes of it.
+fn compiled(
+    engine: &Engine,
+    flags: Flags,
+    (cache, compiler): (Option<&CodeCache>, Option<&Compiler>),
+    bytes: &[u8],
+    loaded: impl Fn(&[u8]) -> wasmtime::Result<Code>,
+) -> Result<Code, Fault> {
     let key = key(engine, flags, bytes);
     if let Some(cache) = cache
         && let Some(code) = cache.get(&key)
-        && let Ok(compiled) = code_of(engine, bytes, &code)
+        && let Ok(code) = loaded(&code)
     {
-        return Ok(compiled);
+        return Ok(code);
     }
     shape::check(bytes).map_err(Fault::Load)?;
     let code = match compiler {
         Some(compiler) => compiler.compile(flags, bytes)?,
         None => compile(engine, flags, bytes).map_err(|why| Fault::Load(LoadFault::Invalid(why)))?,
     };
-    let compiled = code_of(engine, bytes, &code).map_err(|error| Fault::Host(one_line(&error)))?;
+    let compiled = loaded(&code).map_err(|error| Fault::Host(one_line(&error)))?;
     if let Some(cache) = cache {
         cache.put(&key, &code);
     }
     Ok(compiled)
 }
 
+fn broken() -> wasmtime::Error {
+    wasmtime::format_err!("the compiled code is not as it was written")
+}
+
 /// Machine code that is executed as it is.
 #[expect(unsafe_code, reason = "no compiled code can be loaded without")]
 fn code_of(engine: &Engine, bytes: &[u8], code: &[u8]) -> wasmtime::Result<Code> {
-    let broken = || wasmtime::format_err!("the compiled code is not as it was written");
     let mut parts = unpacked(code).ok_or_else(broken)?.into_iter();
     let component = parts.next().ok_or_else(broken)?;
     // SAFETY: these bytes are those that `precompile_component` and `precompile_module` made, in this process, in a child
     // of it that is the same program, or earlier: then the cache has checked that only this user can have written them,
-    // and their digest.
+    // and their digest. A slot is filled in the section of a module's data alone, which is never executed.
     let (component, modules) = unsafe {
         let modules = parts.map(|code| Module::deserialize(engine, code)).collect::<wasmtime::Result<Vec<_>>>()?;
         (Compiled::deserialize(engine, component)?, modules)

@@ -19,6 +19,7 @@ mod policy;
 mod provider;
 mod replay;
 mod shape;
+pub mod slot;
 mod unwrapped;
 mod version;
 mod wiring;
