@@ -2,4 +2,5 @@
 
 pub mod build;
 pub mod guests;
+pub mod quick;
 pub mod template;

@@ -49,7 +49,16 @@ fn with(folder: Option<PathBuf>, say: Say) -> Settings {
 
 /// `$XDG_CACHE_HOME/sandtable/code`, or that of `~/.cache`.
 fn folder() -> Option<PathBuf> {
-    Some(input::own_folder("XDG_CACHE_HOME", ".cache")?.join("code"))
+    kept("code")
+}
+
+fn kept(name: &str) -> Option<PathBuf> {
+    Some(input::own_folder("XDG_CACHE_HOME", ".cache")?.join(name))
+}
+
+/// Where built interpreters are kept, into which the texts of policies are put; `say` is told why they are not, if so.
+pub fn interpreters(say: Say) -> Option<CodeCache> {
+    kept("interpreters").and_then(|folder| opened(&folder, say))
 }
 
 /// Whether a folder, which may not be there yet, is inside of another.

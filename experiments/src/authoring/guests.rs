@@ -96,13 +96,7 @@ pub fn build_folder(folder: &Path) -> Result<Vec<u8>, Error> {
             return build::build(&folder, &name, &name, &build::toolchain()?);
         }
         Language::Python => {
-            let words = python()?;
-            let entry = scratch.path().join("sandtable_entry.py");
-            output::write(&entry, PYTHON_ENTRY)?;
-            let mut command = Command::new(&words[0]);
-            command.args(&words[1..]).arg("-d").arg(&wit).args(["-w", "policy", "componentize", "-s", "-p"]);
-            command.arg(scratch.path()).args(["-p", ".", "sandtable_entry", "-o"]);
-            ran(command.arg(&output).current_dir(&folder), "policy.py")?;
+            return componentize_py(&wit, &[("sandtable_entry.py", PYTHON_ENTRY)], Some(&folder));
         }
         Language::Js => {
             // Beside the policy, whose imports are relative to it; both go when it is built.
@@ -137,10 +131,28 @@ pub fn build_folder(folder: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(&output).map_err(|error| Error::file("read", &output, &error))
 }
 
-const PYTHON_ENTRY: &str = include_str!("../../../policies/templates/wrap/entry.py");
+/// What wraps a policy in Python.
+pub(super) const PYTHON_ENTRY: &str = include_str!("../../../policies/templates/wrap/entry.py");
 
 const JS_PRELUDE: &str = include_str!("../../../policies/templates/wrap/prelude.js");
 const JS_ENTRY: &str = include_str!("../../../policies/templates/wrap/entry.js");
+
+/// Builds these files of Python, of which `sandtable_entry.py` is what the host calls, and those of a policy's folder.
+pub(super) fn componentize_py(wit: &Path, files: &[(&str, &str)], own: Option<&Path>) -> Result<Vec<u8>, Error> {
+    let (words, scratch) = (python()?, output::scratch()?);
+    for (name, text) in files {
+        output::write(&scratch.path().join(name), text)?;
+    }
+    let output = scratch.path().join("policy.wasm");
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).arg("-d").arg(wit).args(["-w", "policy", "componentize", "-s", "-p"]).arg(scratch.path());
+    if let Some(own) = own {
+        command.arg("-p").arg(own);
+    }
+    command.args(["sandtable_entry", "-o"]).arg(&output).current_dir(own.unwrap_or(scratch.path()));
+    ran(&mut command, "policy.py")?;
+    std::fs::read(&output).map_err(|error| Error::file("read", &output, &error))
+}
 
 fn ran(command: &mut Command, what: &str) -> Result<(), Error> {
     let program = PathBuf::from(command.get_program());
@@ -156,6 +168,17 @@ fn ran(command: &mut Command, what: &str) -> Result<(), Error> {
 fn answers(words: &[&str], argument: &str) -> bool {
     let output = Command::new(words[0]).args(&words[1..]).arg(argument).output();
     output.is_ok_and(|output| output.status.success())
+}
+
+/// The version of componentize-py, as it says it.
+///
+/// # Errors
+/// How to install it.
+pub(super) fn python_version() -> Result<String, Error> {
+    let words = python()?;
+    let output = Command::new(&words[0]).args(&words[1..]).arg("--version").output();
+    let output = output.map_err(|error| Error::file("run", Path::new(&words[0]), &error))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
 
 fn python() -> Result<Vec<String>, Error> {

@@ -35,8 +35,19 @@ pub const SHIPPED: &[(&str, &[File])] = &[
 const WIT: &str = include_str!("../../../wit/policy.wit");
 const RUST: &[File] =
     files!("templates/rust/": "Cargo.toml", "src/lib.rs", "vendor/sandtable-policy/Cargo.toml", "README.md");
-const PYTHON: &[File] = files!("templates/python/": "policy.py", "README.md");
-const JS: &[File] = files!("templates/js/": "policy.js", "package.json", "README.md");
+const PYTHON: &[File] = files!(
+    "templates/python/": "policy.py", "sandtable_policy.py", "README.md", "pyrightconfig.json", "tests/test_policy.py", "tests/fleet.py",
+    // What componentize-py generates of the contract: for editors, and for tests without WebAssembly.
+    "tests/stubs/componentize_py_types.py", "tests/stubs/wit_world/__init__.py", "tests/stubs/wit_world/exports/__init__.py",
+    "tests/stubs/wit_world/exports/scheduler.py", "tests/stubs/wit_world/imports/__init__.py",
+    "tests/stubs/wit_world/imports/cluster.py", "tests/stubs/wit_world/imports/introductions.py",
+    "tests/stubs/wit_world/imports/log.py", "tests/stubs/wit_world/imports/predictor.py",
+    "tests/stubs/wit_world/imports/types.py",
+);
+const JS: &[File] = files!(
+    "templates/js/": "policy.js", "sandtable-policy.js", "sandtable-policy.d.ts", "package.json", "README.md", "tests/policy.test.js",
+    "tests/fleet.js",
+);
 const C: &[File] = files!("templates/c/": "policy.c", "README.md");
 const TRY: &str = include_str!("../../../policies/templates/try.ron");
 

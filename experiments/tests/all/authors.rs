@@ -40,19 +40,25 @@ fn compared_with_fifo(language: &str) {
     let ran = sandtable(folder.path(), &["run", &format!("{name}/try.ron"), "--policies", &dist(), "--store", "store"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     // By seed: what FIFO's folder holds, the policy's holds too.
-    let mut schedules: std::collections::BTreeMap<u64, Vec<Vec<u8>>> = Default::default();
-    let all = cells(&folder.path().join("store"));
-    for (path, bytes) in &all {
-        if path.ends_with("cell.json") {
-            let inputs: Value = serde_json::from_slice(bytes).expect("JSON");
-            let jobs = all.iter().find(|(other, _)| *other == path.with_file_name("timeline.csv")).expect("a timeline");
-            schedules.entry(inputs["seed"].as_u64().expect("a seed")).or_default().push(jobs.1.clone());
-        }
-    }
+    let schedules = schedules(&folder.path().join("store"), "timeline.csv");
     assert_eq!(schedules.len(), 3);
     for (seed, both) in schedules {
         assert!(both.len() == 2 && both[0] == both[1], "seed {seed}: another schedule than fifo's");
     }
+}
+
+/// These files of a store's cells, by seed.
+fn schedules(store: &Path, file: &str) -> std::collections::BTreeMap<u64, Vec<Vec<u8>>> {
+    let mut schedules: std::collections::BTreeMap<u64, Vec<Vec<u8>>> = Default::default();
+    let all = cells(store);
+    for (path, bytes) in &all {
+        if path.ends_with("cell.json") {
+            let inputs: Value = serde_json::from_slice(bytes).expect("JSON");
+            let jobs = all.iter().find(|(other, _)| *other == path.with_file_name(file)).expect("a schedule");
+            schedules.entry(inputs["seed"].as_u64().expect("a seed")).or_default().push(jobs.1.clone());
+        }
+    }
+    schedules
 }
 
 /// A policy that draws its order: by seed, the jobs of its run in the order of their first GPUs. Built twice.
@@ -75,7 +81,11 @@ fn drawn_orders(language: &str, edits: &[(&str, &str)]) -> Vec<Vec<(u64, Vec<Str
     std::fs::write(&spec, text).expect("written");
     let mut builds = Vec::new();
     for build in ["one", "two"] {
-        let built = sandtable(folder.path(), &["policy", "build", &name]);
+        let mut words = vec!["policy", "build", &name];
+        if (language, build) == ("python", "two") {
+            words.push("--quick");
+        }
+        let built = sandtable(folder.path(), &words);
         assert_eq!(built.code, 0, "{}", built.stderr);
         let spec = format!("{name}/draws.ron");
         let ran = sandtable(folder.path(), &["run", &spec, "--store", build, "--log"]);
@@ -111,14 +121,14 @@ fn follow_the_seed_and_no_build(orders: &[Vec<(u64, Vec<String>)>]) {
 fn chance_in_javascript_is_the_seeds() {
     let edits = [
         (
-            "const order = [...waiting].sort((a, b) => jobs.get(a).submitted - jobs.get(b).submitted || a - b);",
-            "const keys = new Map([...waiting].map((job) => [job, random()]));\n    if (waiting.size === 12) \
-         console.log('drawing for', waiting.size, 'jobs', 1n, new Map());\n    const order = [...waiting].sort((a, b) => \
-         keys.get(a) - keys.get(b));",
+            "const order = cluster.waiting.sort((a, b) => a.submitted - b.submitted || a.id - b.id);",
+            "const { waiting } = cluster;\n    const keys = new Map(waiting.map((job) => [job.id, random()]));\n    if \
+             (waiting.length === 12) console.log('drawing for', waiting.length, 'jobs', 1n, new Map());\n    const order = \
+             waiting.sort((a, b) => keys.get(a.id) - keys.get(b.id));",
         ),
-        ("let options, types", "const { random } = Math;\nlet options, types"),
+        ("import { scheduler as policy }", "const { random } = Math;\nimport { scheduler as policy }"),
         ("export const scheduler =", "const mine ="),
-        ("actions };\n  },\n};\n", "actions };\n  },\n};\nexport { mine as scheduler };\n"),
+        ("  },\n});\n", "  },\n});\nexport { mine as scheduler };\n"),
     ];
     follow_the_seed_and_no_build(&drawn_orders("js", &edits));
 }
@@ -128,12 +138,16 @@ fn chance_in_javascript_is_the_seeds() {
 fn chance_in_python_is_the_seeds() {
     let edits = [
         (
-            "for job in sorted(self.waiting, key=lambda job: (self.jobs[job].submitted, job)):",
-            "if len(self.waiting) == 12:\n            print('drawing for', len(self.waiting), 'jobs')\n        keys = {job: \
-             DRAWS.random() + random() for job in sorted(self.waiting)}\n        for job in sorted(self.waiting, key=keys.get):",
+            "order = sorted(cluster.waiting, key=lambda job: (job.submitted, job.id))",
+            "if len(cluster.waiting) == 12:\n            print('drawing for', len(cluster.waiting), 'jobs')\n        keys = {job.id: \
+             DRAWS.random() + random() for job in cluster.waiting}\n        order = sorted(cluster.waiting, key=lambda job: \
+             keys[job.id])",
         ),
         // One that nobody seeded, and a name that the wrapping needs too.
-        ("import json\n", "import json\nimport logging\nfrom random import Random, random\n\nDRAWS = Random()\n"),
+        (
+            "from sandtable_policy import Policy, scheduler\n",
+            "import logging\nfrom random import Random, random\n\nfrom sandtable_policy import Policy, scheduler\n\nDRAWS = Random()\n",
+        ),
     ];
     follow_the_seed_and_no_build(&drawn_orders("python", &edits));
 }
@@ -146,16 +160,24 @@ fn ends_with(language: &str, line: (&str, &str), why: &str) {
     let text = std::fs::read_to_string(&file).expect("a policy");
     assert!(text.contains(line.0), "{text}");
     std::fs::write(&file, text.replacen(line.0, line.1, 1)).expect("written");
-    let built = sandtable(folder.path(), &["policy", "build", &name]);
-    assert_eq!(built.code, 0, "{}", built.stderr);
+    // Both ways to build end alike.
+    let ways: &[&[&str]] = if language == "python" { &[&[], &["--quick"]] } else { &[&[]] };
+    for way in ways {
+        let built = sandtable(folder.path(), &[&["policy", "build", &name], *way].concat());
+        assert_eq!(built.code, 0, "{}", built.stderr);
+        fails_with(folder.path(), &name, why);
+    }
+}
+
+fn fails_with(folder: &Path, name: &str, why: &str) {
     let spec = format!("{name}/try.ron");
-    let ran = sandtable(folder.path(), &["run", &spec, "--policies", &dist(), "--store", "store", "--only", &name]);
+    let ran = sandtable(folder, &["run", &spec, "--policies", &dist(), "--store", "store", "--only", name]);
     assert_eq!(ran.code, 3, "{}", ran.stderr);
     assert!(ran.stderr.contains(why), "{}", ran.stderr);
     // The hint that it prints works as it stands.
     let hint = ran.stderr.lines().find_map(|line| line.split('`').nth(1).filter(|_| line.contains("replay it with")));
     let words: Vec<&str> = hint.expect("a hint").split(' ').skip(1).collect();
-    let replayed = sandtable(folder.path(), &words);
+    let replayed = sandtable(folder, &words);
     assert!(replayed.stdout.contains("calls replayed"), "{words:?}: {}{}", replayed.stdout, replayed.stderr);
 }
 
@@ -163,26 +185,161 @@ fn ends_with(language: &str, line: (&str, &str), why: &str) {
 #[test]
 fn a_policy_in_javascript_has_no_clock_and_errors_keep_their_text() {
     // What is not used is not in the component.
-    let first = "batch.events.forEach(takeIn);";
-    ends_with("js", (first, "waiting.add(Date.now());"), "a policy has no clock: use batch.now");
-    ends_with("js", (first, "waiting.add(new Date());"), "a policy has no clock: use batch.now");
-    // The line of policy.js itself: the 94th of the template.
+    let first = "cluster.startInOrder(order, this.options.skip);";
+    ends_with("js", (first, "order.push(Date.now());"), "a policy has no clock: use batch.now");
+    ends_with("js", (first, "order.push(new Date());"), "a policy has no clock: use batch.now");
+    // The line of policy.js itself.
     let template = std::fs::read_to_string(root().join("policies/templates/js/policy.js")).expect("the template");
     let line = 1 + template.lines().position(|line| line.contains(first)).expect("the line");
-    ends_with("js", (first, "waiting.add(null.x);"), "cannot read property 'x' of null");
-    ends_with("js", (first, "waiting.add(null.x);"), &format!("policy.js:{line}:"));
+    ends_with("js", (first, "order.push(null.x);"), "cannot read property 'x' of null");
+    ends_with("js", (first, "order.push(null.x);"), &format!("policy.js:{line}:"));
     ends_with("js", (first, "throw { tag: 'mine' };"), "thrown: {\"tag\":\"mine\"}");
 }
 
 #[needs("tool:componentize-py")]
 #[test]
 fn a_policy_in_python_has_no_clock_and_errors_keep_their_text() {
-    let first = "for event in batch.events:";
+    let first = "order = sorted(cluster.waiting";
     let with = |line: &str| format!("{line}\n        {first}");
     ends_with("python", (first, &with("import time; time.time()")), "a policy has no clock: use batch.now");
     let today = "import datetime; datetime.datetime.now()";
     ends_with("python", (first, &with(today)), "a policy has no clock: use batch.now");
-    ends_with("python", (first, &with("len(3)")), "TypeError: object of type 'int' has no len()");
+    ends_with("python", (first, &with("len(3)")), "TypeError: object of type 'int' has no len() at decide:");
+    ends_with("python", (first, &with("open('notes')")), "OSError: a policy has no files");
+}
+
+/// The template's own tests pass without WebAssembly, with the bindings that it carries, which are those of the tool.
+#[needs("tool:python3.11|python3.12|python3.13")]
+#[test]
+fn a_policy_in_python_is_tested_without_webassembly() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let own = folder.path().join(begin(folder.path(), "python"));
+    let run = |python: &&str| {
+        Command::new(python).args(["-m", "unittest", "discover", "tests"]).current_dir(&own).output().ok()
+    };
+    let tested = ["python3.11", "python3.12", "python3.13"].iter().find_map(run).expect("one of them");
+    assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stderr));
+}
+
+/// The book's policy, which preempts, runs each job when `srtf` does on one node, under costs and failures.
+#[needs("tool:componentize-py")]
+#[test]
+fn shortest_first_in_python_is_srtf() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = begin(folder.path(), "python");
+    let page = std::fs::read_to_string(root().join("docs/src/policies/python.md")).expect("the page");
+    let text = page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).expect("its policy");
+    std::fs::write(folder.path().join(&name).join("policy.py"), text).expect("written");
+    let built = sandtable(folder.path(), &["policy", "build", &name, "--quick"]);
+    assert_eq!(built.code, 0, "{}", built.stderr);
+    let checked = sandtable(folder.path(), &["policy", "check", &format!("{name}/{name}.wasm"), "--histories", "2"]);
+    assert_eq!(checked.code, 0, "{}", checked.stdout);
+    let spec = format!(
+        "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 8, kind: \"g\", speed: 1.0, failures: Failures(mtbf: \"20h\", repair: \"30min\")), costs: Costs(start: \"20s\", checkpoint: \
+         \"10s\", restore: \"30s\"), workload: Generate(jobs: 120, arrivals: Poisson(load: 1.1), gpus: {{1: 0.6, 2: 0.2, 4: 0.15, 8: \
+         0.05}}), policies: [Policy(name: \"srtf\"), \
+         Policy(name: \"./{name}/{name}.wasm\")], predictors: {{\"remaining\": Oracle}}, seeds: Range(0, 3))"
+    );
+    std::fs::write(folder.path().join("beside.ron"), spec).expect("written");
+    let ran = sandtable(folder.path(), &["run", "beside.ron", "--policies", &dist(), "--store", "store"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    // When each job runs, not which of the node's GPUs it has.
+    for (seed, both) in schedules(&folder.path().join("store"), "jobs.csv") {
+        assert!(both.len() == 2 && both[0] == both[1], "seed {seed}: another schedule than srtf's");
+    }
+    let stays = schedules(&folder.path().join("store"), "timeline.csv");
+    let lines: Vec<usize> = stays.values().flatten().map(|file| file.split(|byte| *byte == b'\n').count()).collect();
+    assert!(lines.iter().all(|lines| *lines > 200), "of 120 jobs many are preempted: {lines:?}");
+}
+
+#[needs("tool:node")]
+#[test]
+fn a_policy_in_javascript_is_tested_without_webassembly() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let own = folder.path().join(begin(folder.path(), "js"));
+    let tested = Command::new("node").args(["--test", "tests/policy.test.js"]).current_dir(own).output().expect("node");
+    assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stdout));
+}
+
+#[needs("tool:componentize-py")]
+#[test]
+fn the_stubs_in_python_are_those_of_the_tool() {
+    let (made, wit) = (tempfile::tempdir().expect("a folder"), root().join("wit"));
+    let made = made.path();
+    let words = ["-w", "policy", "bindings"];
+    let done = Command::new("componentize-py").arg("-d").arg(wit).args(words).arg(made.join("b")).status();
+    assert!(done.expect("componentize-py").success());
+    let stubs = root().join("policies/templates/python/tests/stubs");
+    let mut open = vec![stubs.clone()];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(sandtable_core::input::sorted(&path).expect("a folder"));
+        } else if path.extension().is_some_and(|ending| ending == "py") {
+            let inside = path.strip_prefix(&stubs).expect("inside");
+            let read = |path: &Path| std::fs::read_to_string(path).expect("a text");
+            assert_eq!(read(&path), read(&made.join("b").join(inside)), "{}", inside.display());
+        }
+    }
+}
+
+/// Each edit is seen, also one of a module beside the policy, and the interpreter is built once.
+#[needs("tool:componentize-py")]
+#[test]
+fn a_quick_build_is_of_the_texts_as_they_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = begin(folder.path(), "python");
+    let write = |file: &str, text: &str| {
+        let path = folder.path().join(&name).join(file);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(path, text).expect("written");
+    };
+    let build = || sandtable(folder.path(), &["policy", "build", &name, "--quick"]);
+    let run = || {
+        let spec = format!("{name}/try.ron");
+        let words = ["run", &spec, "--policies", &dist(), "--store", "store", "--only", &name, "--log"];
+        sandtable(folder.path(), &words)
+    };
+    let policy = std::fs::read_to_string(folder.path().join(&name).join("policy.py")).expect("a policy");
+    let begins = policy.replace("class Mine(Policy):", "from words.say import said\n\n\nclass Mine(Policy):");
+    let begins =
+        begins.replace("    def decide(self, cluster):", "    def decide(self, cluster):\n        print(said())");
+    assert!(begins.contains("import said") && begins.contains("print(said())"));
+    write("policy.py", &begins);
+    write("words/__init__.py", "");
+    for word in ["one", "two"] {
+        write("words/say.py", &format!("def said():\n    return 'the word is {word}'\n"));
+        let built = build();
+        assert_eq!(built.code, 0, "{}", built.stderr);
+        let ran = run();
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("the word is {word}")), "{}", ran.stderr);
+        let again = build();
+        assert!(!again.stderr.contains("interpreter"), "{}", again.stderr);
+        assert_eq!(again.stdout, built.stdout, "the same texts give the same bytes");
+    }
+    write("words/say.py", "def said(:\n");
+    assert_eq!(build().code, 0);
+    let ran = run();
+    assert!(
+        ran.code == 3 && ran.stderr.contains("SyntaxError") && ran.stderr.contains("say.py, line 1"),
+        "{}",
+        ran.stderr
+    );
+    write("words/say.py", "import no_such_module\n");
+    assert_eq!(build().code, 0);
+    let ran = run();
+    assert!(ran.code == 3 && ran.stderr.contains("No module named 'no_such_module'"), "{}", ran.stderr);
+    write("words/say.py", &"#".repeat(300_000));
+    let built = build();
+    assert!(built.code == 2 && built.stderr.contains("there is room for"), "{}", built.stderr);
+}
+
+#[test]
+fn only_policies_in_python_are_built_quickly() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = begin(folder.path(), "rust");
+    let built = sandtable(folder.path(), &["policy", "build", &name, "--quick"]);
+    assert!(built.code == 2 && built.stderr.contains("--quick is for policies in Python"), "{}", built.stderr);
 }
 
 #[needs("tool:componentize-qjs")]

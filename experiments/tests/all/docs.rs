@@ -128,7 +128,7 @@ pub fn has(tool: &str) -> bool {
         "rust-wasm" => runs(&["sh", "-c", "test -n \"$SANDTABLE_SLOW_TESTS\""]),
         "nvidia-gpu" => false,
         "ray" | "distributed" => runs(&["python3", "-c", &format!("import {tool}")]),
-        "snakemake" | "parallel" => runs(&[tool, "--version"]),
+        "snakemake" | "parallel" | "python3.11" | "node" => runs(&[tool, "--version"]),
         "kubernetes" => false,
         other => panic!("no tool `{other}` is known here"),
     }

@@ -57,7 +57,7 @@ fn beside(component: &Path) -> PathBuf {
 
 /// The blake3 of the names and bytes of a folder's sources, which a build reads.
 fn sources(folder: &Path) -> Result<String, Error> {
-    const TOOLS: [&str; 5] = ["target", "node_modules", "bindings", "__pycache__", "store"];
+    const TOOLS: [&str; 6] = ["target", "node_modules", "bindings", "__pycache__", "store", "tests"];
     fn walk(folder: &Path, endings: &[&str], text: &mut String) -> Result<(), Error> {
         for path in sandtable_core::input::sorted(folder)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();

@@ -8,8 +8,8 @@ use sandtable_plan::artifact::built::{Language, keep_built};
 use sandtable_plan::artifact::manifest::{self, ManifestEntry};
 use sandtable_plan::artifact::{package_of, sources_of, workspace_above};
 
-use crate::authoring::build;
 use crate::authoring::guests::{build_folder, name_of, tool};
+use crate::authoring::{build, quick};
 use crate::ui;
 
 /// Compile policies to components.
@@ -21,8 +21,11 @@ pub(crate) struct BuildArgs {
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Write nothing; fail if a component or its sources differ from the workspace's manifest.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "quick")]
     check: bool,
+    /// For policies in Python: put the texts into an interpreter that was built before. The component reads them at its first call.
+    #[arg(long)]
+    quick: bool,
 }
 
 pub(crate) fn run(args: &BuildArgs) -> Result<ExitCode, Error> {
@@ -33,31 +36,40 @@ pub(crate) fn run(args: &BuildArgs) -> Result<ExitCode, Error> {
         return Err(Error::usage("--check compares with the manifest of this workspace; a folder's policy has none"));
     }
     for folder in &folders {
-        own(Path::new(folder), args.output.as_deref())?;
+        own(Path::new(folder), args)?;
     }
     // In a project of its own, as cargo has it: what is here.
     let bare = args.names.is_empty();
     if bare && workspace_above(Path::new(".")).is_none() && Language::of(Path::new(".")).is_some() {
-        own(Path::new("."), args.output.as_deref())?;
+        own(Path::new("."), args)?;
         return Ok(ExitCode::Done);
     }
     match bare || !names.is_empty() {
+        true if args.quick => Err(Error::usage(NOT_QUICK)),
         true => shared(&names, args.output.as_deref(), args.check),
         false => Ok(ExitCode::Done),
     }
 }
 
+const NOT_QUICK: &str = "--quick is for policies in Python, in a folder of their own";
+
 /// A policy in a folder of its own.
-fn own(folder: &Path, output: Option<&Path>) -> Result<(), Error> {
+fn own(folder: &Path, args: &BuildArgs) -> Result<(), Error> {
     if !folder.is_dir() {
         return Err(Error::usage(format!("{}: no such folder", folder.display())));
     }
     let name = name_of(folder)?;
-    if let Some(language) = Language::of(folder) {
-        ui::note(&format!("{name}: building with {}", tool(language, folder)?));
-    }
-    let bytes = build_folder(folder)?;
-    let place = output.unwrap_or(folder);
+    let bytes = match Language::of(folder) {
+        Some(Language::Python) if args.quick => quick::build(folder, ui::note)?,
+        Some(_) if args.quick => return Err(Error::usage(format!("{}: {NOT_QUICK}", folder.display()))),
+        language => {
+            if let Some(language) = language {
+                ui::note(&format!("{name}: building with {}", tool(language, folder)?));
+            }
+            build_folder(folder)?
+        }
+    };
+    let place = args.output.as_deref().unwrap_or(folder);
     std::fs::create_dir_all(place).map_err(|error| Error::file("make", place, &error))?;
     let path = place.join(format!("{name}.wasm"));
     output::write(&path, &bytes)?;

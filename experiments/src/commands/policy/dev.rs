@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use sandtable_core::display::span;
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::input;
+use sandtable_plan::artifact::built::Language;
 
 use crate::authoring::guests::name_of;
 use crate::ui;
@@ -72,8 +73,9 @@ fn steps(args: &DevArgs) -> Result<Vec<Vec<String>>, Error> {
     // A path with a slash is a folder, and no name of the workspace.
     let folder =
         if args.policy.components().count() > 1 { word(&args.policy) } else { format!("./{}", word(&args.policy)) };
+    let quick = if Language::of(&args.policy) == Some(Language::Python) { &["--quick"][..] } else { &[] };
     let mut all = vec![
-        words(&["policy", "build", &folder]),
+        words(&[&["policy", "build", &folder], quick].concat()),
         words(&["policy", "check", &word(&component), "--histories", &histories]),
     ];
     let spec = args.policy.join("try.ron");

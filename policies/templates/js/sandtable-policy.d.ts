@@ -1,0 +1,89 @@
+// Types of sandtable-policy.js. Records of the contract are named as in wit/policy.wit, in camel case.
+
+export const SECOND: number;
+
+export type Phase = 'queued' | 'starting' | 'running' | 'stopping' | 'ended';
+
+export interface Demand {
+  gpus: number;
+  gpusPerNode: number;
+  shareMilli: number;
+  memoryMib: number;
+  gpuTypes: ArrayLike<number> & Iterable<number>;
+  preemptible: boolean;
+  [other: string]: unknown;
+}
+
+export class Job {
+  readonly id: number;
+  readonly submitted: number;
+  /** All that it asks for. */
+  readonly demand: Demand;
+  readonly gpus: number;
+  readonly user: string;
+  readonly priority: number;
+  readonly queue?: number;
+  /** Run time that its user declared; needs `declared-run-time`. */
+  readonly declared?: number;
+  readonly deadline?: number;
+  /** What is known of its workload. */
+  readonly workload?: Record<string, unknown>;
+  readonly phase: Phase;
+  /** Its GPUs; empty unless it starts or runs. */
+  readonly held: readonly number[];
+  readonly waitingSince: number;
+  attained(now: number): number;
+}
+
+export interface Node {
+  id: number;
+  name: string;
+  gpuType: number;
+  firstGpu: number;
+  gpus: number;
+  [other: string]: unknown;
+}
+
+export class Cluster {
+  readonly now: number;
+  readonly trigger: 'event' | 'round' | 'timer' | 'resync';
+  readonly types: readonly { id: number; name: string; memoryMib: number }[];
+  readonly nodes: readonly Node[];
+  readonly queues: readonly Record<string, unknown>[];
+  /** Jobs that have not ended, by id. */
+  readonly jobs: ReadonlyMap<number, Job>;
+  /** Free GPUs of each node that is up, ascending, by the node's id. */
+  readonly free: ReadonlyMap<number, readonly number[]>;
+  /** What the host refused of the previous decision. */
+  readonly rejections: readonly { code: string; message: string; job?: number }[];
+  readonly waiting: Job[];
+  readonly running: Job[];
+  estimate(what: 'remaining' | 'throughput' | 'utilisation' | 'memory' | 'step-time' | 'steps', jobs: Job[]): number[];
+  remaining(jobs: Job[]): number[];
+  place(job: Job): number[] | undefined;
+  start(job: Job, gpus?: number[]): boolean;
+  startInOrder(jobs: Job[], skip?: boolean): void;
+  preempt(job: Job, kill?: boolean): void;
+  refuse(job: Job): void;
+  callAt(at: number, token?: number): void;
+}
+
+export interface Policy {
+  name: string;
+  version?: string;
+  about?: string;
+  /** Parameters of a spec's `with`: the default, what it is, and the words of a choice. */
+  params?: Record<string, [value: boolean | number | string, about: string, words?: string[]]>;
+  /** Abilities beside `start`, as in the contract. */
+  uses?: ('preempt' | 'timers' | 'refuse')[];
+  /** Knowledge, as in the contract. */
+  needs?: ('remaining' | 'declared-run-time' | 'solo-profile' | string)[];
+  /** Seconds between rounds, in which it is called too. */
+  round?: number;
+  /** The values of its parameters, from `init` on. */
+  options?: Record<string, boolean | number | string>;
+  init?(setup: Record<string, unknown>): void;
+  decide(cluster: Cluster): void;
+}
+
+export function scheduler(policy: Policy & ThisType<Policy & { options: Record<string, any> }>): Record<string, unknown>;

@@ -1,0 +1,70 @@
+"""What `sandtable policy build --quick` has componentize-py build in place of policy.py, which is the same for all policies that import
+the same modules: the texts of the policy are put into it afterwards, and are read at the first call."""
+
+import importlib as _importlib
+import importlib.util as _util
+import json as _json
+import sys as _sys
+
+_OURS = __file__
+
+# Where the texts are put (`runtime/src/sandbox/slot.rs`). Byte by byte: the mark is to be in memory once, and nowhere else.
+_slot = bytearray(SLOT_SIZE)
+for _at in range(len(_slot)):
+    _slot[_at] = SLOT_BLANK
+_mark = "SLOT_MARK"
+for _at in range(len(_mark) // 2):
+    _slot[_at] = int(_mark[2 * _at : 2 * _at + 2], 16)
+
+# What is not imported now can't be imported later.
+for _name in "IMPORTS".split():
+    try:
+        _importlib.import_module(_name)
+    except ImportError:
+        pass  # A module of the policy, or what a module has: else the policy says so when it is read.
+
+
+class _Texts:
+    """Finds and reads the modules of the policy."""
+
+    def __init__(self, texts):
+        self._texts = texts
+
+    def find_spec(self, name, path=None, target=None):
+        file = name.replace(".", "/")
+        for at, package in [(file + "/__init__.py", True), (file + ".py", False)]:
+            if at in self._texts:
+                return _util.spec_from_loader(name, self, origin=at, is_package=package)
+        return None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        at = module.__spec__.origin
+        exec(compile(self._texts[at], at, "exec"), module.__dict__)
+
+
+def _read():
+    begin = len(_mark) // 2 + 4
+    size = int.from_bytes(_slot[begin - 4 : begin], "little")
+    _sys.meta_path.insert(0, _Texts(_json.loads(_slot[begin : begin + size])))
+    # As while a policy is built: it sees a clock that does not advance, and its generators are seeded later.
+    _entry = _sys.modules["sandtable_entry"]
+    _entry._building = True
+    try:
+        return __import__("policy")
+    finally:
+        _entry._building = False
+
+
+_policy = None
+
+
+def __getattr__(name):
+    global _policy
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if _policy is None:
+        _policy = _read()
+    return getattr(_policy, name)
