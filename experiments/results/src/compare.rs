@@ -9,7 +9,7 @@ use sandtable_plan::Cell;
 use sandtable_runtime::Summary;
 use serde_json::json;
 
-use crate::metric::{self, METRICS};
+use crate::metric::{self, METRICS, Metric};
 use crate::reader;
 use crate::stats::{Estimate, estimate, holm};
 use crate::store::Store;
@@ -205,23 +205,9 @@ impl Comparison {
     /// # Errors
     /// A metric that there is not; a file of the store that can't be read.
     pub fn changes(&self, asked: Option<&str>, store: &Store) -> Result<Vec<Change>, Error> {
-        let names: Vec<&'static str> = match asked {
-            None => METRICS.iter().filter(|metric| metric.compared).map(|metric| metric.name).collect(),
-            Some(asked) => {
-                let spelt = asked.replace('-', "_");
-                // `jct-mean` and `jct_mean_s` are one.
-                let known = metric::names().find(|name| *name == spelt || name.strip_suffix("_s") == Some(&spelt));
-                let Some(known) = known else {
-                    let short = metric::names().map(|name| name.strip_suffix("_s").unwrap_or(name));
-                    let near = sandtable_core::text::nearest(&spelt, short.chain(metric::names()));
-                    let error = Error::usage(format!("no metric `{asked}`"));
-                    return Err(error.hint(match near {
-                        Some(near) => format!("did you mean `{near}`?"),
-                        None => format!("expected one of: {}", metric::names().collect::<Vec<_>>().join(", ")),
-                    }));
-                };
-                vec![known]
-            }
+        let metrics: Vec<&'static Metric> = match asked {
+            None => METRICS.iter().filter(|metric| metric.compared).collect(),
+            Some(asked) => vec![metric::named(asked)?],
         };
         let mut changes = Vec::new();
         let of_other_jobs = self.is_of_other_jobs();
@@ -229,8 +215,8 @@ impl Comparison {
         // Seeds whose results are the same in every respect are one run.
         let first = |at: &usize| !self.pairs[..*at].iter().any(|pair| pair.summaries == self.pairs[*at].summaries);
         let distinct: Vec<usize> = (0..self.pairs.len()).filter(first).collect();
-        for metric in names {
-            let Some(known) = metric::find(metric) else { continue };
+        for known in metrics {
+            let metric = known.name;
             let values: Vec<[f64; 2]> = if of_other_jobs && known.is_of_completed() {
                 // Other times are of other jobs on each side, and say nothing.
                 let Some((common, get)) = common.as_ref().zip(jobs::of_completion_times(metric)) else { continue };

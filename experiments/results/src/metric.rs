@@ -1,6 +1,7 @@
 //! The metrics of a run: one table, from which tables, claims, comparisons, reports and the book's page are made.
 
 use sandtable_core::display::Unit;
+use sandtable_core::error::Error;
 use sandtable_runtime::{Deadlines, QueueUse, Serving, Summary, Tasks};
 
 /// Which values of a metric are better.
@@ -208,6 +209,22 @@ fn tasks(summary: &Summary, get: fn(&Tasks) -> f64) -> f64 {
 /// ```
 pub fn find(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.name == name)
+}
+
+/// A metric by its name as people write it: `jct-mean` is `jct_mean_s`.
+///
+/// # Errors
+/// There is none of that name; it says which is near.
+pub fn named(name: &str) -> Result<&'static Metric, Error> {
+    let spelt = name.replace('-', "_");
+    find(&spelt).or_else(|| find(&format!("{spelt}_s"))).ok_or_else(|| {
+        let short = names().map(|name| name.strip_suffix("_s").unwrap_or(name));
+        let error = Error::usage(format!("no metric `{name}`"));
+        error.hint(match sandtable_core::text::nearest(&spelt, short.chain(names())) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`sandtable reference metrics` lists them".to_string(),
+        })
+    })
 }
 
 /// The names of all metrics.

@@ -8,7 +8,7 @@ use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_core::input;
 use sandtable_run::code;
-use sandtable_runtime::sandbox::slot;
+use sandtable_runtime::sandbox::blank;
 
 use super::guests::{PYTHON_ENTRY, componentize_py, python_version};
 
@@ -67,15 +67,15 @@ pub fn build(folder: &Path, say: code::Say) -> Result<Vec<u8>, Error> {
     let others = texts.values().flat_map(|text| imported(text)).filter(|name| !is_own(name));
     let imports: BTreeSet<String> = COMMON.into_iter().map(str::to_string).chain(others).collect();
     let stand_in = QUICK
-        .replace("SLOT_SIZE", &slot::SIZE.to_string())
-        .replace("SLOT_BLANK", &slot::BLANK.to_string())
-        .replace("SLOT_MARK", &slot::MARK.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+        .replace("BLANK_SIZE", &blank::SIZE.to_string())
+        .replace("BLANK_FILLER", &blank::FILLER.to_string())
+        .replace("BLANK_MARK", &blank::MARK.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
         .replace("IMPORTS", &imports.into_iter().collect::<Vec<_>>().join(" "));
     let entry = PYTHON_ENTRY.replace("import policy as _own", "import sandtable_quick as _own");
     let files = [("sandtable_entry.py", &*entry), ("sandtable_quick.py", &*stand_in)];
     let base = base(&wit, &files, say)?;
     let content = serde_json::to_string(&texts).map_err(|error| Error::internal(error.to_string()))?;
-    slot::fill(&base, content.as_bytes()).map_err(|why| {
+    blank::fill(&base, content.as_bytes()).map_err(|why| {
         let error = Error::usage(format!("{}: its texts can't be put into an interpreter: {why}", folder.display()));
         error.hint("`sandtable policy build` without --quick has no such bound")
     })

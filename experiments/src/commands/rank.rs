@@ -8,7 +8,7 @@ use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
 use sandtable_plan::Plan;
-use sandtable_results::metric::{Better, Metric, find, names};
+use sandtable_results::metric::{Better, Metric, named};
 use sandtable_results::producer::Producer;
 use sandtable_results::rank::{Ranking, Setting};
 use sandtable_results::status::{CellStatus, known};
@@ -119,27 +119,11 @@ In the tables by setting the best policy has its value, the others what they are
 
 /// A metric of which some values are better, by its name, as it may be written.
 pub(super) fn metric(name: &str) -> Result<&'static Metric, Error> {
-    match any_metric(name)? {
+    match named(name)? {
         metric if metric.better == Better::Neither => {
             Err(Error::usage(format!("`{}` describes a run: no value of it is better than another", metric.name)))
         }
         metric => Ok(metric),
-    }
-}
-
-/// A metric by its name, as it may be written.
-pub(super) fn any_metric(name: &str) -> Result<&'static Metric, Error> {
-    let name = name.replace('-', "_");
-    match find(&name).or_else(|| find(&format!("{name}_s"))) {
-        Some(metric) => Ok(metric),
-        None => {
-            let near = sandtable_core::text::nearest(&name, names());
-            let error = Error::usage(format!("no metric `{name}`"));
-            Err(match near {
-                Some(near) => error.hint(format!("there is `{near}`")),
-                None => error.hint("`sandtable reference metrics` lists them"),
-            })
-        }
     }
 }
 

@@ -13,11 +13,10 @@ use sandtable_report::plot::{Figure, Paper, pdf, png, side_by_side};
 use sandtable_report::rows::{Rows, rows};
 use sandtable_report::table::chosen;
 use sandtable_report::{Captioned, PAGE, figures, gather, html, markdown, tex};
-use sandtable_results::metric::Metric;
+use sandtable_results::metric::{self, Metric};
 use sandtable_results::status::known;
 use sandtable_results::store::Store;
 
-use super::rank::any_metric;
 use super::{SpecArgs, StoreArgs};
 use crate::ui;
 
@@ -116,7 +115,7 @@ impl PaperArgs {
     }
 
     fn metric(&self) -> Result<&'static Metric, Error> {
-        any_metric(self.metric.as_deref().unwrap_or("jct_mean_s"))
+        metric::named(self.metric.as_deref().unwrap_or("jct_mean_s"))
     }
 
     fn paper(&self) -> Result<Paper, Error> {
@@ -224,7 +223,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
         "html" | "htm" | "md" | "tex" => {
             let mut gathered = gather(&plan, &store, &args.path, &command(), &today())?;
             if !args.columns.is_empty() {
-                let metrics = args.columns.iter().map(|name| any_metric(name)).collect::<Result<Vec<_>, Error>>()?;
+                let metrics = args.columns.iter().map(|name| metric::named(name)).collect::<Result<Vec<_>, Error>>()?;
                 gathered.metrics.table = chosen(&plan, &known(&plan, &store)?, &metrics);
             }
             match ending {

@@ -53,6 +53,7 @@ export class Cluster {
     this.demands = [];
     this.users = [];
     this.workloads = [];
+    this.nodeOf = setup.topology.nodes.flatMap((node) => Array(node.gpus).fill(node.id));
     this.down = new Set(setup.topology.nodes.filter((node) => node.health === 'down').map((node) => node.id));
     this.actions = [];
   }
@@ -106,9 +107,11 @@ export class Cluster {
   /** Starts a job on these GPUs, or where `place` says. Returns whether it found a place. */
   start(job, gpus = this.place(job)) {
     if (gpus === undefined) return false;
-    const taken = new Set(gpus);
-    for (const [node, free] of this.free) this.free.set(node, free.filter((gpu) => !taken.has(gpu)));
-    Object.assign(job, { held: [...gpus], phase: 'starting', holdingSince: this.now });
+    for (const gpu of gpus) {
+      const free = this.free.get(this.nodeOf[gpu]);
+      free.splice(free.indexOf(gpu), 1);
+    }
+    Object.assign(job, { held: [...gpus].sort((a, b) => a - b), phase: 'starting', holdingSince: this.now });
     this.actions.push({ tag: 'start', val: { job: job.id, gpus: [...gpus], batch: undefined } });
     return true;
   }
@@ -123,12 +126,9 @@ export class Cluster {
    * ability `preempt`.
    */
   preempt(job, kill = false) {
-    const { held } = job;
+    for (const gpu of job.held) this.free.get(this.nodeOf[gpu])?.push(gpu);
+    for (const gpu of job.held) this.free.get(this.nodeOf[gpu])?.sort((a, b) => a - b);
     this.release(job, this.now, 'stopping');
-    for (const { id, firstGpu, gpus } of this.nodes) {
-      const own = held.filter((gpu) => firstGpu <= gpu && gpu < firstGpu + gpus);
-      if (this.free.has(id)) this.free.set(id, [...this.free.get(id), ...own].sort((a, b) => a - b));
-    }
     this.actions.push({ tag: 'preempt', val: { job: job.id, mode: kill ? 'kill' : 'checkpoint' } });
   }
 
@@ -157,10 +157,10 @@ export class Cluster {
     for (const event of batch.events) this.takeInEvent(event);
     const held = new Map();
     const [gpus, jobs] = occupancy();
-    gpus.forEach((gpu, at) => held.set(jobs[at], [...(held.get(jobs[at]) ?? []), gpu]));
+    gpus.forEach((gpu, at) => (held.get(jobs[at])?.push(gpu) ?? held.set(jobs[at], [gpu])));
     for (const job of this.jobs.values()) {
       const own = held.get(job.id) ?? [];
-      if (own.length === job.held.length && own.every((gpu) => job.held.includes(gpu))) continue;
+      if (own.length === job.held.length && own.every((gpu, at) => gpu === job.held[at])) continue;
       // A start or a preemption that was refused, or another policy's jobs.
       Object.assign(job, { held: own, holdingSince: this.now });
       if (own.length > 0 && ['queued', 'stopping'].includes(job.phase)) job.phase = 'running';

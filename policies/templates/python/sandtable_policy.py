@@ -5,6 +5,7 @@ contract: `wit_world.imports` has its types and functions, `wit/policy.wit` says
 """
 
 import json
+from bisect import insort
 from dataclasses import dataclass, field
 
 from componentize_py_types import Err
@@ -65,6 +66,7 @@ class Cluster:
         """Free GPUs of each node that is up, ascending, by the node's id."""
         self.rejections = []
         """What the host refused of the previous decision."""
+        self._node_of = [node.id for node in topology.nodes for _ in range(node.gpus)]
         self._down = {node.id for node in topology.nodes if node.health == types.NodeHealth.DOWN}
         self._demands, self._workloads, self._users = [], [], []
         self._actions = []
@@ -113,9 +115,9 @@ class Cluster:
         gpus = self.place(job) if gpus is None else gpus
         if gpus is None:
             return False
-        taken = set(gpus)
-        self.free = {node: [gpu for gpu in free if gpu not in taken] for node, free in self.free.items()}
-        job.held, job.phase, job.holding_since = list(gpus), types.JobPhase.STARTING, self.now
+        for gpu in gpus:
+            self.free[self._node_of[gpu]].remove(gpu)
+        job.held, job.phase, job.holding_since = sorted(gpus), types.JobPhase.STARTING, self.now
         self._actions.append(types.Action_Start(types.Start(job.id, list(gpus), None)))
         return True
 
@@ -129,7 +131,10 @@ class Cluster:
         """Takes a job's GPUs, after its state is saved; with `kill` at once. They are free for others in the same decision. Needs
         the ability `preempt`."""
         mode = types.PreemptMode.KILL if kill else types.PreemptMode.CHECKPOINT
-        self._release(job, self.now, types.JobPhase.STOPPING, to_others=True)
+        for gpu in job.held:
+            if self._node_of[gpu] in self.free:
+                insort(self.free[self._node_of[gpu]], gpu)
+        self._release(job, self.now, types.JobPhase.STOPPING)
         self._actions.append(types.Action_Preempt(types.Preempt(job.id, mode)))
 
     def refuse(self, job):
@@ -141,14 +146,9 @@ class Cluster:
         """Has `decide` called at an instant. Needs the ability `timers`."""
         self._actions.append(types.Action_SetTimer(types.Timer(token, at)))
 
-    def _release(self, job, at, phase, to_others=False):
+    def _release(self, job, at, phase):
         if job.held:
             job.gpu_time, job.waiting_since = job.attained(at), at
-            if to_others:
-                for node in self.nodes:
-                    own = [gpu for gpu in job.held if node.first_gpu <= gpu < node.first_gpu + node.gpus]
-                    if own and node.id in self.free:
-                        self.free[node.id] = sorted(self.free[node.id] + own)
         job.held, job.phase = [], phase
 
     def _take_in(self, batch):
@@ -163,7 +163,7 @@ class Cluster:
         for gpu, job in zip(*host.occupancy()):
             held.setdefault(job, []).append(gpu)
         for job in self.jobs.values():
-            if set(job.held) != set(held.get(job.id, [])):
+            if job.held != held.get(job.id, []):
                 # A start or a preemption that was refused, or another policy's jobs.
                 job.held, job.holding_since = held.get(job.id, []), self.now
                 if job.held and job.phase in (types.JobPhase.QUEUED, types.JobPhase.STOPPING):

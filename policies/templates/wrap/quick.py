@@ -8,13 +8,13 @@ import sys as _sys
 
 _OURS = __file__
 
-# Where the texts are put (`runtime/src/sandbox/slot.rs`). Byte by byte: the mark is to be in memory once, and nowhere else.
-_slot = bytearray(SLOT_SIZE)
-for _at in range(len(_slot)):
-    _slot[_at] = SLOT_BLANK
-_mark = "SLOT_MARK"
+# Where the texts are put (`runtime/src/sandbox/blank.rs`). Byte by byte: the mark is to be in memory once, and nowhere else.
+_blank = bytearray(BLANK_SIZE)
+for _at in range(len(_blank)):
+    _blank[_at] = BLANK_FILLER
+_mark = "BLANK_MARK"
 for _at in range(len(_mark) // 2):
-    _slot[_at] = int(_mark[2 * _at : 2 * _at + 2], 16)
+    _blank[_at] = int(_mark[2 * _at : 2 * _at + 2], 16)
 
 # What is not imported now can't be imported later.
 for _name in "IMPORTS".split():
@@ -47,8 +47,8 @@ class _Texts:
 
 def _read():
     begin = len(_mark) // 2 + 4
-    size = int.from_bytes(_slot[begin - 4 : begin], "little")
-    _sys.meta_path.insert(0, _Texts(_json.loads(_slot[begin : begin + size])))
+    size = int.from_bytes(_blank[begin - 4 : begin], "little")
+    _sys.meta_path.insert(0, _Texts(_json.loads(_blank[begin : begin + size])))
     # As while a policy is built: it sees a clock that does not advance, and its generators are seeded later.
     _entry = _sys.modules["sandtable_entry"]
     _entry._building = True

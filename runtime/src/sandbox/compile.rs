@@ -14,10 +14,10 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use wasmtime::component::Component as Compiled;
 use wasmtime::{Engine, Module};
 
+use super::blank::Blank;
 use super::code::CodeCache;
 use super::engine::{Flags, engine, one_line};
 use super::shape;
-use super::slot::Slot;
 use super::unwrapped::Unwrapped;
 use super::wiring::Wiring;
 use crate::fault::{Fault, LoadFault};
@@ -79,16 +79,16 @@ pub(super) fn load(
     bytes: &[u8],
 ) -> Result<Code, Fault> {
     check_file(bytes).map_err(Fault::Load)?;
-    if let Some(slot) = Slot::of(bytes) {
+    if let Some(blank) = Blank::of(bytes) {
         let filled = |code: &[u8]| -> wasmtime::Result<Code> {
             let mut parts = unpacked(code).ok_or_else(broken)?.into_iter();
             // A component that is called through its core modules has its data in several parts: it is compiled as it is.
             let mut whole = parts.next().filter(|_| parts.len() == 0).ok_or_else(broken)?.to_vec();
-            slot.fill_code(bytes, &mut whole).ok_or_else(broken)?;
+            blank.fill_code(bytes, &mut whole).ok_or_else(broken)?;
             code_of(engine, bytes, &packed([whole]))
         };
         // Where that does not work out it is a component like any other, whose faults are told below.
-        if let Ok(compiled) = compiled(engine, flags, (cache, compiler), &slot.blanked(bytes), filled) {
+        if let Ok(compiled) = compiled(engine, flags, (cache, compiler), &blank.emptied(bytes), filled) {
             return Ok(compiled);
         }
     }
@@ -133,7 +133,7 @@ fn code_of(engine: &Engine, bytes: &[u8], code: &[u8]) -> wasmtime::Result<Code>
     let component = parts.next().ok_or_else(broken)?;
     // SAFETY: these bytes are those that `precompile_component` and `precompile_module` made, in this process, in a child
     // of it that is the same program, or earlier: then the cache has checked that only this user can have written them,
-    // and their digest. A slot is filled in the section of a module's data alone, which is never executed.
+    // and their digest. A blank is filled in the section of a module's data alone, which is never executed.
     let (component, modules) = unsafe {
         let modules = parts.map(|code| Module::deserialize(engine, code)).collect::<wasmtime::Result<Vec<_>>>()?;
         (Compiled::deserialize(engine, component)?, modules)

@@ -6,6 +6,7 @@
 
 mod advice;
 mod bindings;
+pub mod blank;
 mod code;
 mod compile;
 mod component;
@@ -19,7 +20,7 @@ mod policy;
 mod provider;
 mod replay;
 mod shape;
-pub mod slot;
+
 mod unwrapped;
 mod version;
 mod wiring;
