@@ -134,7 +134,8 @@ class _Env(gymnasium.Env[Any, Any]):
             raise
         if frame[0] == 1:
             first = 9 + self.slots + 1
-            self._mask = numpy.frombuffer(frame, numpy.int8, self.slots + 1, 9)
+            # Its own: PyTorch warns of what can't be written to.
+            self._mask = numpy.frombuffer(frame, numpy.int8, self.slots + 1, 9).copy()
             observation = numpy.frombuffer(frame, "<f4", offset=first).astype(numpy.float32, copy=True)
             return observation, _REWARD.unpack_from(frame, 1)[0], False, {"action_mask": self._mask}
         said = json.loads(frame)

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import unittest
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,36 @@ class Environments(unittest.TestCase):
         ):
             with self.assertRaisesRegex(st.SandtableError, why):
                 self.make(**asked)
+
+    @unittest.skipUnless(find_spec("sb3_contrib"), "no sb3_contrib")
+    def test_an_agent_of_stable_baselines_decides_the_same_at_home(self) -> None:
+        import torch
+        from sb3_contrib import MaskablePPO
+
+        torch.manual_seed(1)
+        env = self.make(slots=8)
+        model = MaskablePPO("MlpPolicy", env, n_steps=256, batch_size=64, seed=7000)
+        model.learn(1024)
+        network = environments.export(model, env)
+        (observation, info), over, states = env.reset(seed=5000), False, 0
+        while not over:
+            mask = info["action_mask"]
+            theirs, _ = model.predict(observation, action_masks=mask, deterministic=True)
+            scores, ours = network.outputs(observation), network.act(observation, mask)
+            # They compute in 32 bits: what is chosen otherwise has all but the same score.
+            self.assertLess(abs(scores[int(theirs)] - scores[ours]), 1e-4)
+            observation, _, over, _, info = env.step(ours)
+            states += 1
+        self.assertGreater(states, 300)
+        network.save("weights.json")
+        policy = {"name": "mlp", "weights": "./weights.json"}
+        (row,) = st.run({**SPEC, "policies": [policy], "seeds": {"List": [5000]}}, store="store").summary("rows")
+        self.assertEqual(row["jct_mean_s"], info["metrics"]["jct_mean_s"])
+        layers = [torch.nn.Linear(5, 6), torch.nn.Tanh(), torch.nn.Linear(6, 1)]
+        alone, shown = environments.export(torch.nn.Sequential(*layers), env), numpy.linspace(-1, 1, 20).reshape(4, 5)
+        with torch.no_grad():
+            expected = torch.nn.Sequential(*layers)(torch.tensor(shown, dtype=torch.float32)).numpy()
+        self.assertLess(numpy.abs(alone.outputs(shown) - expected).max(), 1e-5)
 
     def test_networks_of_other_libraries_are_taken(self) -> None:
         class Linear:

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::axes::{SweepAxis, axes};
-use super::figures::{Captioned, Class, labels, points};
+use super::figures::{Captioned, Class, labels, mean_ranks, points};
 use super::lanes::{Named, Timeline};
 use super::plot::{Axis, Figure};
 
@@ -141,14 +141,18 @@ pub(super) fn data(
         runs.push(&**summary);
     }
     let most = seen.values().map(Vec::len).max().unwrap_or(0);
+    let mut critical = None;
     let metrics: Vec<Value> = METRICS
         .iter()
         .filter_map(|metric| {
             let values: Vec<Value> = runs.iter().map(|run| short(metric.of(run))).collect();
-            let known = values.iter().any(|value| !value.is_null());
-            known.then(
-                || json!({"name": metric.name, "unit": unit(metric.unit), "about": metric.about, "values": values}),
-            )
+            if values.iter().all(Value::is_null) {
+                return None;
+            }
+            let ranking = mean_ranks(plan, known, metric);
+            let ranks = ranking.as_ref().map(|(ranks, _)| ranks.iter().map(|rank| short(*rank)).collect::<Vec<_>>());
+            critical = critical.or(ranking.map(|(_, critical)| critical));
+            Some(json!({"name": metric.name, "unit": unit(metric.unit), "about": metric.about, "values": values, "ranks": ranks}))
         })
         .collect();
     json!({
@@ -157,6 +161,7 @@ pub(super) fn data(
         "points": points.iter().map(|point| place(point)).collect::<Vec<_>>(),
         "cells": {"label": label, "point": point, "seed": seed, "again": again},
         "metrics": metrics,
+        "critical": critical.map(short),
         // Student's t by the number of runs.
         "t": (0..=most).map(|runs| if runs > 1 { short(t_quantile(runs - 1)) } else { Value::Null }).collect::<Vec<_>>(),
         "figures": figures.iter().map(|one| columns(&one.figure, &labels)).collect::<Vec<_>>(),

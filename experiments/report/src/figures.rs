@@ -5,6 +5,8 @@ mod distributions;
 mod over_time;
 mod sweeps;
 
+pub(super) use sweeps::mean_ranks;
+
 use sandtable_core::error::Error;
 use sandtable_plan::{Cell, Plan};
 use sandtable_results::metric::Metric;

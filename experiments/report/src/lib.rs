@@ -36,8 +36,12 @@ const STYLE: &str = include_str!("style.css");
 /// What draws lines on pages, with its style: uPlot (`page/uplot/README.md`).
 const UPLOT: [&str; 2] = [include_str!("page/uplot/uPlot.iife.min.js"), include_str!("page/uplot/uPlot.min.css")];
 /// The page's scripts, in the order in which they need each other.
-const SCRIPTS: [&str; 3] =
-    [include_str!("page/charts.js"), include_str!("page/lanes.js"), include_str!("page/page.js")];
+const SCRIPTS: [&str; 4] = [
+    include_str!("page/charts.js"),
+    include_str!("page/lanes.js"),
+    include_str!("page/pairs.js"),
+    include_str!("page/page.js"),
+];
 
 /// The page.
 ///

@@ -102,13 +102,7 @@ impl Ranking {
     pub fn all(specs: &[(String, Plan, Vec<CellStatus>)], metric: &Metric) -> Vec<Ranking> {
         let mut all: Vec<Ranking> = Vec::new();
         for (name, plan, known) in specs {
-            let mut policies: Vec<Contender> = Vec::new();
-            for cell in &plan.cells {
-                if !policies.iter().any(|known| known.label == cell.label) {
-                    policies.push(Contender { label: cell.label.clone(), component: cell.policy.digest.clone() });
-                }
-            }
-            let settings = settings(name, plan, known, &policies, metric);
+            let Ranking { policies, settings, better } = Ranking::of(name, plan, known, metric);
             let same = |ranking: &&mut Ranking| {
                 let (mut a, mut b) = (ranking.policies.clone(), policies.clone());
                 a.sort_unstable();
@@ -128,10 +122,22 @@ impl Ranking {
                     };
                     ranking.settings.extend(settings.into_iter().map(sorted));
                 }
-                None => all.push(Ranking { policies, settings, better: metric.better }),
+                None => all.push(Ranking { policies, settings, better }),
             }
         }
         all
+    }
+
+    /// Ranks the policies of one spec by a metric.
+    pub fn of(name: &str, plan: &Plan, known: &[CellStatus], metric: &Metric) -> Ranking {
+        let mut policies: Vec<Contender> = Vec::new();
+        for cell in &plan.cells {
+            if !policies.iter().any(|known| known.label == cell.label) {
+                policies.push(Contender { label: cell.label.clone(), component: cell.policy.digest.clone() });
+            }
+        }
+        let settings = settings(name, plan, known, &policies, metric);
+        Ranking { policies, settings, better: metric.better }
     }
 
     /// The mean rank of each policy; 1 is the best.

@@ -1,5 +1,7 @@
 //! `sandtable report`.
 
+mod paper;
+
 use std::path::{Path, PathBuf};
 
 use sandtable_core::error::{Error, ExitCode};
@@ -9,14 +11,15 @@ use sandtable_core::output;
 use sandtable_core::text::word;
 use sandtable_plan::Plan;
 use sandtable_report::parquet::parquet;
-use sandtable_report::plot::{Figure, Paper, pdf, png, side_by_side};
+use sandtable_report::plot::{Figure, pdf, png, side_by_side};
 use sandtable_report::rows::{Rows, rows};
 use sandtable_report::table::chosen;
 use sandtable_report::{Captioned, PAGE, figures, gather, html, markdown, tex};
-use sandtable_results::metric::{self, Metric};
+use sandtable_results::metric;
 use sandtable_results::status::known;
 use sandtable_results::store::Store;
 
+use self::paper::PaperArgs;
 use super::{SpecArgs, StoreArgs};
 use crate::ui;
 
@@ -61,91 +64,15 @@ pub(crate) struct ReportArgs {
     store: StoreArgs,
 }
 
-/// How a figure looks on paper.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Figures")]
-struct PaperArgs {
-    /// Metric of the figures `policies` and `sweep` [default: jct-mean].
-    #[arg(long, value_name = "METRIC")]
-    metric: Option<String>,
-    /// Width of the figure, such as `3.3in`, `8.5cm` or `240pt` [default: 10in].
-    #[arg(long, value_name = "LENGTH", value_parser = length)]
-    width: Option<f64>,
-    /// Height of the figure, with a legend below it [default: 0.47 of its width, or 0.62 where that is below 400pt].
-    #[arg(long, value_name = "LENGTH", value_parser = length)]
-    height: Option<f64>,
-    /// Font of the figure: a family, `serif`, `sans-serif`, or a file [default: sans-serif]. PDF and PNG need it to be on this
-    /// machine.
-    #[arg(long, value_name = "FONT")]
-    font: Option<String>,
-    /// Size of its words in points [default: 14, or 8 where the figure is narrower than 400pt].
-    #[arg(long, value_name = "POINTS", value_parser = clap::value_parser!(u32).range(4..=72))]
-    size: Option<u32>,
-    /// Draw no title above the figure.
-    #[arg(long)]
-    no_title: bool,
-    /// Tell lines apart without colour.
-    #[arg(long)]
-    grey_safe: bool,
-}
-
-/// Points of 1/72 inch.
-fn length(text: &str) -> Result<f64, String> {
-    let units = [("in", 72.0), ("cm", 72.0 / 2.54), ("mm", 72.0 / 25.4), ("pt", 1.0)];
-    let parsed = units.iter().find_map(|(unit, points)| {
-        text.strip_suffix(unit).and_then(|number| number.trim().parse::<f64>().ok()).map(|number| number * points)
-    });
-    match parsed {
-        Some(points) if (72.0..=7200.0).contains(&points) => Ok(points),
-        Some(_) => Err("expected from 1in to 100in".into()),
-        None => Err("expected a number and a unit: in, cm, mm or pt".into()),
-    }
-}
-
-impl PaperArgs {
-    /// Whether anything was asked for.
-    fn is_asked(&self) -> bool {
-        let lengths = [self.width, self.height];
-        let words = [&self.metric, &self.font];
-        lengths.iter().any(Option::is_some)
-            || words.iter().any(|word| word.is_some())
-            || self.size.is_some()
-            || self.no_title
-            || self.grey_safe
-    }
-
-    fn metric(&self) -> Result<&'static Metric, Error> {
-        metric::named(self.metric.as_deref().unwrap_or("jct_mean_s"))
-    }
-
-    fn paper(&self) -> Result<Paper, Error> {
-        let width = self.width.unwrap_or(720.0);
-        let narrow = width < 400.0;
-        let height = self
-            .height
-            .unwrap_or_else(|| if self.width.is_none() { 340.0 } else { width * if narrow { 0.62 } else { 0.47 } });
-        let size = self.size.unwrap_or(if narrow { 8 } else { 14 });
-        // Less has no room for its axes.
-        let least = f64::from(size) * 12.0;
-        if height < least || width < least {
-            let error =
-                Error::usage(format!("a figure of {width} by {height} points has no room for words of {size} points"));
-            return Err(error.hint(format!("at least {least} points each way, or a smaller --size")));
-        }
-        let font = self.font.clone().unwrap_or_else(|| "sans-serif".into());
-        Ok(Paper { width, height, font, size, title: !self.no_title, grey: self.grey_safe })
-    }
-}
-
 /// The figure that is asked for, drawn.
-fn drawing(args: &ReportArgs, plan: &Plan, store: &Store, ending: &str) -> Result<Vec<u8>, Error> {
+fn drawing(args: &ReportArgs, styled: &PaperArgs, plan: &Plan, store: &Store, ending: &str) -> Result<Vec<u8>, Error> {
     let metric = args.paper.metric()?;
     let all = figures(plan, store, &known(plan, store)?, metric)?;
     let wanted = args.figure.as_deref().unwrap_or("jct");
-    let of_metrics = wanted == "policies" || wanted.starts_with("sweep");
+    let of_metrics = ["policies", "ranks"].contains(&wanted) || wanted.starts_with("sweep");
     if args.paper.metric.is_some() && !of_metrics {
         let error = Error::usage(format!("`{wanted}` is of jobs, and has no metric"));
-        return Err(error.hint("--metric is of the figures `policies` and `sweep`"));
+        return Err(error.hint("--metric is of the figures `policies`, `ranks` and `sweep`"));
     }
     let of: Vec<&Figure> = all.iter().filter(|one| one.figure.id == wanted).map(|one| &one.figure).collect();
     let Some(first) = of.first() else {
@@ -156,7 +83,7 @@ fn drawing(args: &ReportArgs, plan: &Plan, store: &Store, ending: &str) -> Resul
             error.hint(format!("expected one of: {}", if names.is_empty() { "none".into() } else { names.join(", ") }))
         );
     };
-    let paper = args.paper.paper()?;
+    let paper = styled.paper()?;
     let svg = match args.every_point {
         true => side_by_side(&of, &paper)?,
         false => first.svg(&paper)?,
@@ -219,11 +146,14 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
         let error = Error::usage(format!("{}: a figure alone is an SVG, a PDF or a PNG", output.display()));
         return Err(error.hint("-o FILE.svg"));
     }
+    let mut paper = args.paper.clone();
+    let style = paper.styled(&args.path)?;
     let bytes = match ending {
         "html" | "htm" | "md" | "tex" => {
             let mut gathered = gather(&plan, &store, &args.path, &command(), &today())?;
-            if !args.columns.is_empty() {
-                let metrics = args.columns.iter().map(|name| metric::named(name)).collect::<Result<Vec<_>, Error>>()?;
+            let columns = if args.columns.is_empty() && ending == "tex" { &style.columns } else { &args.columns };
+            if !columns.is_empty() {
+                let metrics = columns.iter().map(|name| metric::named(name)).collect::<Result<Vec<_>, Error>>()?;
                 gathered.metrics.table = chosen(&plan, &known(&plan, &store)?, &metrics);
             }
             match ending {
@@ -233,7 +163,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
             }
             .into_bytes()
         }
-        "svg" | "pdf" | "png" => drawing(args, &plan, &store, ending)?,
+        "svg" | "pdf" | "png" => drawing(args, &paper, &plan, &store, ending)?,
         "csv" => rows(&plan, &store, args.rows)?.csv().into_bytes(),
         "jsonl" => rows(&plan, &store, args.rows)?.json_lines().into_bytes(),
         "parquet" => parquet(&rows(&plan, &store, args.rows)?)?,

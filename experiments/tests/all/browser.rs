@@ -2,6 +2,7 @@
 //!
 //! Chromium is driven over its own pipe (`--remote-debugging-pipe`): JSON messages, a NUL after each.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -110,7 +111,7 @@ impl Drop for Browser {
 
 const SPEC: &str = "Experiment(title: \"A page\", fleet: Model(nodes: 2, gpus: 4, kind: \"T4\"), \
     workload: Generate(jobs: 60, arrivals: Poisson(load: 1.2), durations: LogNormal(median: \"20min\", sigma: 1.0), gpus: {1: 3, 2: 1}), \
-    policies: [Policy(name: \"fifo\"), Policy(name: \"srtf\")], predictors: {\"remaining\": Oracle}, seeds: Range(0, 6), \
+    policies: [Policy(name: \"fifo\"), Policy(name: \"srtf\"), Policy(name: \"sjf\")], predictors: {\"remaining\": Oracle}, seeds: Range(0, 6), \
     sweep: {\"workload.arrivals.load\": [0.6, 1.2]}, \
     claims: [Claim(says: \"srtf < fifo\", of: \"srtf\", against: \"fifo\", metric: \"jct_mean_s\", published: -0.1, holds: AtMost(0.0), at: Each)])";
 
@@ -134,6 +135,39 @@ fn key(browser: &mut Browser, key: &str) {
     }
 }
 
+/// Each policy against each, at the point that is chosen, as `compare` has them; and mean ranks, as `rank` has them.
+fn pairs_and_ranks(browser: &mut Browser, folder: &Path) {
+    let common = ["--store", "store", "--policies", &crate::help::dist()];
+    let args = ["compare", "--spec", "spec.ron", "fifo", "srtf", "sjf", "--metric", "jct-mean", "--format", "json"];
+    let compared = sandtable(folder, &[&args[..], &common].concat());
+    let cell = |line: &str| {
+        let of: Value = serde_json::from_str(line).expect("JSON");
+        let number = |name: &str| of[name].as_f64().expect("a number") * 100.0;
+        let mark = if of["holm"] == true { " *" } else { "" };
+        let half = (number("high") - number("low")) / 2.0;
+        let text = format!("{:+.1} % ± {half:.1}{mark}", number("change"));
+        (format!("{} {}", of["policy"].as_str().expect("a policy"), of["against"].as_str().expect("a policy")), text)
+    };
+    let expected: BTreeMap<String, String> =
+        compared.stdout.lines().filter(|line| line.contains("load=1.2")).map(cell).collect();
+    let table = "(() => { const names = ['fifo', 'srtf', 'sjf']; return Object.fromEntries([...document.querySelectorAll('#pairs tbody tr')].flatMap((row) => \
+        [...row.cells].slice(1).map((cell, at) => [`${row.cells[0].textContent} ${names[at]}`, cell.textContent]).filter(([, text]) => text !== '–'))); })()";
+    let shown: BTreeMap<String, String> = serde_json::from_value(browser.value(table)).expect("texts");
+    assert_eq!((shown.len(), &shown), (6, &expected));
+    assert!(shown.values().any(|text| text.ends_with('*')), "{shown:?}");
+    let ranked =
+        sandtable(folder, &[&["rank", "spec.ron", "--metric", "jct-mean", "--format", "csv"][..], &common].concat());
+    let rank = |policy: &str| {
+        let line = ranked.stdout.lines().find(|line| line.split(',').next() == Some(policy)).expect("a row");
+        line.split(',').nth(1).and_then(|text| text.parse::<f64>().ok()).expect("a rank")
+    };
+    let values = "page.metrics.find((one) => one.name === 'jct_mean_s').ranks";
+    let ranks: Vec<f64> = serde_json::from_value(browser.value(values)).expect("ranks");
+    assert_eq!(ranks, ["fifo", "srtf", "sjf"].map(rank));
+    let title = browser.value("document.getElementById('ranks-h').textContent");
+    assert_eq!(title, "Mean rank by jct_mean_s over 2 points");
+}
+
 /// Figures say their values to the keyboard, show and hide policies, compare with a baseline, and are tables too.
 fn figures_answer(browser: &mut Browser, folder: &Path) {
     let count = "document.querySelectorAll('figure:not([hidden]) .u-over').length";
@@ -144,7 +178,7 @@ fn figures_answer(browser: &mut Browser, folder: &Path) {
     let values = format!("[...{jct}.querySelectorAll('.legend .value')].map((one) => one.textContent)");
     (0..30).for_each(|_| key(browser, "ArrowRight"));
     let said: Vec<String> = serde_json::from_value(browser.value(&values)).expect("texts");
-    assert!(said.len() == 2 && said.iter().all(|text| text.parse::<f64>().is_ok_and(|part| part > 0.0)), "{said:?}");
+    assert!(said.len() == 3 && said.iter().all(|text| text.parse::<f64>().is_ok_and(|part| part > 0.0)), "{said:?}");
     let place = browser.value(&format!("{jct}.querySelector('.where').textContent"));
     assert!(place.as_str().is_some_and(|text| text.ends_with("min") || text.ends_with(" h")), "{place}");
     // A policy that is switched off is so everywhere, and the focus stays.
@@ -163,6 +197,7 @@ fn figures_answer(browser: &mut Browser, folder: &Path) {
         "(() => {{ const data = {jct}.querySelector('.data'); data.open = true; data.dispatchEvent(new Event('toggle')); return data.querySelectorAll('tbody tr').length; }})()"
     );
     assert!(browser.value(&rows).as_u64().is_some_and(|rows| rows >= 20));
+    pairs_and_ranks(browser, folder);
     // Beside a baseline metrics are changes of paired seeds, and the table has ratios.
     browser.value("{ const base = document.getElementById('baseline'); base.value = '1'; base.dispatchEvent(new Event('change')); }");
     let title = browser.value("document.getElementById('strips-h').textContent");
@@ -177,7 +212,7 @@ fn figures_answer(browser: &mut Browser, folder: &Path) {
     let shown: Vec<String> = serde_json::from_value(browser.value(shown)).expect("texts");
     assert!(shown[1].starts_with(&format!("{:+.1} %", change * 100.0)), "{shown:?} {change}");
     let ratios = "[...document.querySelectorAll('#metrics tbody tr')].map((row) => [...row.cells].some((cell) => cell.textContent.endsWith('×')))";
-    assert_eq!(browser.value(ratios), json!([true, true, true, true]));
+    assert_eq!(browser.value(ratios), json!(vec![true; 6]));
     // Any metric, along the sweep.
     browser.value("{ const metric = document.getElementById('metric'); metric.value = [...metric.options].find((one) => one.textContent === 'makespan_s').value; metric.dispatchEvent(new Event('change')); }");
     assert_eq!(
@@ -212,7 +247,7 @@ fn the_report_works_in_a_browser() {
     let press = "document.querySelectorAll('table.sortable th button')[3].click()";
     browser.value(press);
     let up: Vec<f64> = serde_json::from_value(browser.value(column)).expect("numbers");
-    assert_eq!(up.len(), 4);
+    assert_eq!(up.len(), 6);
     assert!(up.is_sorted(), "{up:?}");
     browser.value(press);
     let down: Vec<f64> = serde_json::from_value(browser.value(column)).expect("numbers");

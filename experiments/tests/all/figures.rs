@@ -2,7 +2,7 @@
 
 use sandtable_needs::needs;
 
-use crate::results::{SPEC, ask, results};
+use crate::results::{SPEC, ask, results, swept};
 
 /// A font to set words in.
 const FONT: &str = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf";
@@ -25,7 +25,7 @@ fn prints_are_the_same_every_time() {
 
 #[test]
 fn figures_are_as_wide_as_a_column_and_the_same_every_time() {
-    let folder = results(SPEC);
+    let folder = results(&swept());
     let report = |args: &[&str]| {
         let mut all = vec!["report", "spec.ron"];
         all.extend(args);
@@ -40,7 +40,13 @@ fn figures_are_as_wide_as_a_column_and_the_same_every_time() {
     assert!(svg.contains("width=\"237.6pt\"") && !svg.contains("Job completion time</text>"), "{}", &svg[..400]);
     let list = report(&["--figure", "list"]);
     let names: Vec<&str> = list.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
-    assert!(names.len() >= 8 && names.contains(&"policies") && names.contains(&"waiting-p95-by-gpus"), "{list}");
+    assert!(
+        names.len() >= 8
+            && names.contains(&"policies")
+            && names.contains(&"ranks")
+            && names.contains(&"waiting-p95-by-gpus"),
+        "{list}"
+    );
     for name in names {
         report(&["-o", "x.svg", "--figure", name]);
         let svg = text("x.svg");
@@ -48,6 +54,39 @@ fn figures_are_as_wide_as_a_column_and_the_same_every_time() {
     }
     let missing = ask(folder.path(), &["report", "spec.ron", "-o", "a.pdf", "--font", "No Such Font"]);
     assert!(missing.code == 2 && missing.stderr.contains("no font `No Such Font`"), "{}", missing.stderr);
+}
+
+/// A project's style holds below its folder, and what the command says comes first.
+#[test]
+fn figures_follow_the_style_of_their_project() {
+    let folder = results(&swept());
+    let project = folder.path().join("deeper/still");
+    std::fs::create_dir_all(&project).expect("made");
+    std::fs::copy(folder.path().join("spec.ron"), project.join("spec.ron")).expect("copied");
+    let report = |args: &[&str]| ask(folder.path(), &[&["report", "deeper/still/spec.ron", "-o"], args].concat());
+    let style = |text: &str| std::fs::write(folder.path().join("style.ron"), text).expect("written");
+    style("Style(width: \"3.3in\", size: 7, title: false, columns: [\"makespan\", \"jct-p99\"])");
+    let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("a file");
+    for (width, expected) in [(&[][..], "237.6pt"), (&["--width", "5in"], "360pt")] {
+        let ran = report(&[&["a.svg", "--figure", "ranks"], width].concat());
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let svg = text("a.svg");
+        assert!(svg.contains(&format!("width=\"{expected}\"")) && !svg.contains(">Mean rank by"), "{}", &svg[..400]);
+    }
+    assert_eq!(report(&["t.tex"]).code, 0);
+    assert!(text("t.tex").contains("makespan & jct p99 \\\\"), "{}", text("t.tex"));
+    for (wrong, why) in [
+        ("Style(widht: \"3in\")", "style.ron:1:7-1:12: Unexpected field named `widht`"),
+        ("Style(width: \"3 miles\")", "style.ron: width: expected a number and a unit"),
+        ("Style(size: 300)", "style.ron: size: expected from 4 to 72 points, found 300"),
+    ] {
+        style(wrong);
+        let ran = report(&["a.svg"]);
+        assert!(ran.code == 2 && ran.stderr.contains(why), "{}", ran.stderr);
+    }
+    std::fs::write(folder.path().join("other.ron"), "Style(height: \"2in\", width: \"4in\")").expect("written");
+    assert_eq!(report(&["a.svg", "--style", "other.ron"]).code, 0);
+    assert!(text("a.svg").contains("width=\"288pt\""));
 }
 
 #[test]

@@ -18,6 +18,11 @@ pub(crate) const SPEC: &str = r#"Experiment(
 )
 "#;
 
+/// The spec at two loads.
+pub(crate) fn swept() -> String {
+    SPEC.replace("seeds: Range(0, 6),", "seeds: Range(0, 6),\n    sweep: {\"workload.arrivals.load\": [0.8, 1.3]},")
+}
+
 /// A folder with results of the spec.
 pub(crate) fn results(spec: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -478,9 +483,7 @@ fn nothing_outside_of_a_bundle_is_read() {
 
 #[test]
 fn policies_are_ranked_over_the_points_of_a_sweep() {
-    let swept = SPEC
-        .replace("seeds: Range(0, 6),", "seeds: Range(0, 6),\n    sweep: {\"workload.arrivals.load\": [0.8, 1.3]},");
-    let folder = results(&swept);
+    let folder = results(&swept());
     let ranked = ask(folder.path(), &["rank", "spec.ron", "--format", "json", "--metric", "jct-mean,makespan_s"]);
     assert_eq!(ranked.code, 0, "{}", ranked.stderr);
     let rows = lines(&ranked);
@@ -498,7 +501,7 @@ fn policies_are_ranked_over_the_points_of_a_sweep() {
     // What has not run is last, and said.
     let more = ask(folder.path(), &["rank", "spec.ron", "--sweep", "workload.arrivals.load=0.8,1.4"]);
     assert!(more.code == 4 && more.stderr.contains("18 cells have no result"), "{}", more.stderr);
-    for (metric, why) in [("jobs", "no value of it is better"), ("jct-mean-z", "there is `jct_mean_s`")] {
+    for (metric, why) in [("jobs", "no value of it is better"), ("jct-mean-z", "did you mean `jct_mean_s`?")] {
         let refused = ask(folder.path(), &["rank", "spec.ron", "--metric", metric]);
         assert!(refused.code == 2 && refused.stderr.contains(why), "{}", refused.stderr);
     }

@@ -2,7 +2,8 @@
 
 use sandtable_core::display::Unit;
 use sandtable_plan::Plan;
-use sandtable_results::metric::Metric;
+use sandtable_results::metric::{Better, Metric};
+use sandtable_results::rank::Ranking;
 use sandtable_results::stats::estimate;
 use sandtable_results::status::CellStatus;
 
@@ -27,7 +28,43 @@ pub(super) fn figures(plan: &Plan, known: &[CellStatus], points: &[&Point], metr
         .into_iter()
         .enumerate()
         .map(|(at, axis)| captioned(along(&labels, &all, first, (at, &axis), metric), None));
-    by_policy.chain(along).collect()
+    let ranks = ranks(&labels, plan, known, metric).into_iter();
+    by_policy.chain(along).chain(ranks).collect()
+}
+
+/// The mean rank of each policy over the points of a sweep, and the critical difference; none where nothing is swept, where no
+/// value of the metric is better than another, or where there are too many policies.
+pub(in super::super) fn mean_ranks(plan: &Plan, known: &[CellStatus], metric: &Metric) -> Option<(Vec<f64>, f64)> {
+    if metric.better == Better::Neither {
+        return None;
+    }
+    let ranking = Ranking::of("", plan, known, metric);
+    let critical = ranking.critical_difference().filter(|_| ranking.settings.len() > 1)?;
+    Some((ranking.mean_ranks(), critical))
+}
+
+/// Mean ranks with half of the critical difference on each side: two policies differ where these do not overlap.
+fn ranks(labels: &[&str], plan: &Plan, known: &[CellStatus], metric: &Metric) -> Option<Captioned> {
+    let (ranks, critical) = mean_ranks(plan, known, metric)?;
+    let line = |(at, (label, rank)): (usize, (&&str, f64))| Line {
+        name: (*label).to_string(),
+        points: vec![(at as f64, rank)],
+        half: vec![critical / 2.0],
+        runs: Vec::new(),
+    };
+    let names = Axis::Names(labels.iter().map(|label| (*label).to_string()).collect());
+    let lines = labels.iter().zip(ranks).enumerate().map(line).collect();
+    let title = format!("Mean rank by {}", metric.name);
+    let figure = figure("ranks".into(), title, String::new(), "policy", names, metric, lines);
+    let caption = "1 is the best; two policies differ at 5 % where their intervals, half of Nemenyi's critical difference on each \
+                   side, do not overlap (Demšar 2006)."
+        .to_string();
+    Some(Captioned {
+        figure: Figure { y: "mean rank".into(), unit: Unit::Count, ..figure },
+        caption,
+        point: None,
+        class: None,
+    })
 }
 
 fn figure(id: String, title: String, at: String, x: &str, axis: Axis, metric: &Metric, lines: Vec<Line>) -> Figure {

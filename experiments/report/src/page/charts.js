@@ -110,7 +110,7 @@ function date(figure, seconds, wide) {
 const isTime = (figure) => figure.axis === 'time' || figure.axis === 'seconds';
 
 // A figure: {title, x, y, unit, axis: linear | log | seconds | time (seconds, by factors) | names, names, steps, range, part, xs, lines: [{label, ys, half, runs}]}.
-// `part`: a distribution function, which has a tail.
+// `part`: a distribution function, which has a tail. `absolute`: never relative to a baseline.
 class Chart {
   constructor(place, figure) {
     this.place = place;
@@ -143,7 +143,7 @@ class Chart {
   // The lines as they are drawn: relative to the baseline's, or as tails.
   lines() {
     const { lines, part } = this.figure;
-    const base = chosen.baseline >= 0 && !part && !this.figure.paired ? lines.find((line) => line.label === chosen.baseline) : null;
+    const base = chosen.baseline >= 0 && !part && !this.figure.paired && !this.figure.absolute ? lines.find((line) => line.label === chosen.baseline) : null;
     this.relative = Boolean(base);
     return lines.map((line) => {
       const shown = !chosen.hidden.has(line.label);

@@ -112,6 +112,20 @@ if (page.metrics.length) {
     byId('strips-h').textContent = shown.title;
     if (first) first.shows(shown);
     else first = new Chart(byId('strips'), shown);
+    const matrix = byId('pairs').closest('figure');
+    matrix.hidden = labels.length < 2 || labels.length > PAIRED;
+    if (!matrix.hidden) {
+      byId('pairs-h').textContent = `${of.name}: each policy against each`;
+      byId('pairs').replaceChildren(pairs(of));
+    }
+    const board = byId('ranks').closest('figure');
+    board.hidden = !of.ranks;
+    if (of.ranks) {
+      const shown = ranked(of);
+      byId('ranks-h').textContent = shown.title;
+      board.seen = board.seen ?? new Chart(byId('ranks'), shown);
+      board.seen.shows(shown);
+    }
     const figure = byId('along').closest('figure');
     figure.hidden = many.length === 0;
     if (figure.hidden) return;
