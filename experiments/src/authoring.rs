@@ -2,5 +2,7 @@
 
 pub mod build;
 pub mod guests;
+mod python;
 pub mod quick;
 pub mod template;
+mod tools;

@@ -8,6 +8,8 @@ mod sweeps;
 pub(super) use sweeps::mean_ranks;
 
 use sandtable_core::error::Error;
+use sandtable_hardware::Duration;
+use sandtable_inputs::trace::Packed;
 use sandtable_plan::{Cell, Plan};
 use sandtable_results::metric::Metric;
 use sandtable_results::reader;
@@ -58,6 +60,11 @@ fn at_words(point: &Point) -> String {
     };
     let words: Vec<String> = point.iter().map(|(path, value)| format!("{}={value}", short(path))).collect();
     if words.is_empty() { String::new() } else { format!(", at {}", words.join(" ")) }
+}
+
+/// The instant of UTC at which a run begins, as its trace has it: since 1970.
+fn origin(cell: &Cell) -> Option<Duration> {
+    cell.setting.workload.fixed().and_then(Packed::origin)
 }
 
 /// A figure, with what to know of it.
@@ -165,7 +172,8 @@ pub(super) fn timelines(plan: &Plan, store: &Store) -> Result<(Vec<Timeline>, Na
         let variant = cell.variant_text();
         let space = if variant.is_empty() { "" } else { " " };
         let run = format!("{variant}{space}seed {}", cell.seed);
-        let (data, note) = drawing(&reader::nodes(store, &cell.id)?, &jobs, &stays, &mut named);
+        let (mut data, note) = drawing(&reader::nodes(store, &cell.id)?, &jobs, &stays, &mut named);
+        data["origin"] = origin(cell).map(Duration::as_secs_f64).into();
         all.push(Timeline { policy: label.to_string(), run, note, data });
     }
     Ok((all, named))

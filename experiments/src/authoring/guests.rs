@@ -7,10 +7,10 @@ use sandtable_core::error::Error;
 use sandtable_core::output;
 use sandtable_plan::artifact::built::Language;
 
-use super::build;
+use super::tools::{answers, ran};
+use super::{build, python};
 
 /// How to get what is missing.
-const PYTHON: &str = "pip install componentize-py==0.25.1";
 const QUICKJS: &str = "npm install componentize-qjs@0.4.5";
 const CLANG: &str = "apt-get install -y --no-install-recommends clang lld wasi-libc, or pip install ziglang==0.15.2";
 
@@ -21,7 +21,7 @@ const CLANG: &str = "apt-get install -y --no-install-recommends clang lld wasi-l
 pub fn tool(language: Language, folder: &Path) -> Result<String, Error> {
     match language {
         Language::Rust => build::toolchain().map(|found| found.version),
-        Language::Python => python().map(|words| words.join(" ")),
+        Language::Python => python::tool().map(|words| words.join(" ")),
         Language::Js => js(folder).map(|path| path.display().to_string()),
         Language::C => clang().map(|words| words.join(" ")),
     }
@@ -96,7 +96,9 @@ pub fn build_folder(folder: &Path) -> Result<Vec<u8>, Error> {
             return build::build(&folder, &name, &name, &build::toolchain()?);
         }
         Language::Python => {
-            return componentize_py(&wit, &[("sandtable_entry.py", PYTHON_ENTRY)], Some(&folder));
+            let own = python::modules(&folder)?.join(" ");
+            let entry = python::ENTRY.replace("OWN_MODULES", &own);
+            return python::componentize(&wit, &[("sandtable_entry.py", &entry)], Some(&folder));
         }
         Language::Js => {
             // Beside the policy, whose imports are relative to it; both go when it is built.
@@ -131,63 +133,8 @@ pub fn build_folder(folder: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(&output).map_err(|error| Error::file("read", &output, &error))
 }
 
-/// What wraps a policy in Python.
-pub(super) const PYTHON_ENTRY: &str = include_str!("../../../policies/templates/wrap/entry.py");
-
 const JS_PRELUDE: &str = include_str!("../../../policies/templates/wrap/prelude.js");
 const JS_ENTRY: &str = include_str!("../../../policies/templates/wrap/entry.js");
-
-/// Builds these files of Python, of which `sandtable_entry.py` is what the host calls, and those of a policy's folder.
-pub(super) fn componentize_py(wit: &Path, files: &[(&str, &str)], own: Option<&Path>) -> Result<Vec<u8>, Error> {
-    let (words, scratch) = (python()?, output::scratch()?);
-    for (name, text) in files {
-        output::write(&scratch.path().join(name), text)?;
-    }
-    let output = scratch.path().join("policy.wasm");
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).arg("-d").arg(wit).args(["-w", "policy", "componentize", "-s", "-p"]).arg(scratch.path());
-    if let Some(own) = own {
-        command.arg("-p").arg(own);
-    }
-    command.args(["sandtable_entry", "-o"]).arg(&output).current_dir(own.unwrap_or(scratch.path()));
-    ran(&mut command, "policy.py")?;
-    std::fs::read(&output).map_err(|error| Error::file("read", &output, &error))
-}
-
-fn ran(command: &mut Command, what: &str) -> Result<(), Error> {
-    let program = PathBuf::from(command.get_program());
-    let output = command.output().map_err(|error| Error::file("run", &program, &error))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = [&output.stderr[..], &output.stdout[..]].map(|bytes| String::from_utf8_lossy(bytes).trim().to_string());
-    Err(Error::usage(format!("`{what}` does not build ({}):\n{}", program.display(), said.join("\n").trim())))
-}
-
-/// Whether a program is there and answers.
-fn answers(words: &[&str], argument: &str) -> bool {
-    let output = Command::new(words[0]).args(&words[1..]).arg(argument).output();
-    output.is_ok_and(|output| output.status.success())
-}
-
-/// The version of componentize-py, as it says it.
-///
-/// # Errors
-/// How to install it.
-pub(super) fn python_version() -> Result<String, Error> {
-    let words = python()?;
-    let output = Command::new(&words[0]).args(&words[1..]).arg("--version").output();
-    let output = output.map_err(|error| Error::file("run", Path::new(&words[0]), &error))?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
-}
-
-fn python() -> Result<Vec<String>, Error> {
-    let ways: [&[&str]; 3] =
-        [&["componentize-py"], &["python3", "-m", "componentize_py"], &["python", "-m", "componentize_py"]];
-    let found = ways.into_iter().find(|way| answers(way, "--version"));
-    let words = found.map(|words| words.iter().map(|word| (*word).to_string()).collect());
-    words.ok_or_else(|| Error::usage("no componentize-py on this machine").hint(PYTHON))
-}
 
 fn js(folder: &Path) -> Result<PathBuf, Error> {
     const NAME: &str = "componentize-qjs";

@@ -1,7 +1,7 @@
 //! Policies in Python in a second: their texts are put into an interpreter that was built before, with the modules that they import.
 //! A whole build starts CPython to read them, and all of it is compiled anew.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use sandtable_core::digest::digest;
@@ -10,7 +10,7 @@ use sandtable_core::input;
 use sandtable_run::code;
 use sandtable_runtime::sandbox::blank;
 
-use super::guests::{PYTHON_ENTRY, componentize_py, python_version};
+use super::python::{ENTRY, componentize, texts, version};
 
 /// What every interpreter has, so that few policies need one of their own: the modules that compute, and those of the contract.
 const COMMON: [&str; 34] = [
@@ -71,7 +71,7 @@ pub fn build(folder: &Path, say: code::Say) -> Result<Vec<u8>, Error> {
         .replace("BLANK_FILLER", &blank::FILLER.to_string())
         .replace("BLANK_MARK", &blank::MARK.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
         .replace("IMPORTS", &imports.into_iter().collect::<Vec<_>>().join(" "));
-    let entry = PYTHON_ENTRY.replace("import policy as _own", "import sandtable_quick as _own");
+    let entry = ENTRY.replace("OWN_MODULES", "").replace("import policy as _own", "import sandtable_quick as _own");
     let files = [("sandtable_entry.py", &*entry), ("sandtable_quick.py", &*stand_in)];
     let base = base(&wit, &files, say)?;
     let content = serde_json::to_string(&texts).map_err(|error| Error::internal(error.to_string()))?;
@@ -83,7 +83,7 @@ pub fn build(folder: &Path, say: code::Say) -> Result<Vec<u8>, Error> {
 
 /// The interpreter, which is kept: building it takes some ten seconds.
 fn base(wit: &Path, files: &[(&str, &str)], say: code::Say) -> Result<Vec<u8>, Error> {
-    let mut made_of = vec![digest(python_version()?.as_bytes())];
+    let mut made_of = vec![digest(version()?.as_bytes())];
     made_of.extend(files.iter().map(|(_, text)| digest(text.as_bytes())));
     for path in input::sorted(wit)? {
         made_of.push(digest(&std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?));
@@ -94,49 +94,27 @@ fn base(wit: &Path, files: &[(&str, &str)], say: code::Say) -> Result<Vec<u8>, E
         return Ok(kept);
     }
     say("building an interpreter with what the policy imports: once, until it imports something else");
-    let built = componentize_py(wit, files, None)?;
+    let built = componentize(wit, files, None)?;
     if let Some(cache) = cache {
         cache.put(&key, &built);
     }
     Ok(built)
 }
 
-/// Folders in which no module of a policy is.
-const OTHER: [&str; 3] = ["store", "tests", "wit"];
-
-/// The modules of a folder: path to text.
-fn texts(folder: &Path) -> Result<BTreeMap<String, String>, Error> {
-    fn walk(folder: &Path, prefix: &str, texts: &mut BTreeMap<String, String>) -> Result<(), Error> {
-        for path in input::sorted(folder)? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
-            let own = !name.starts_with('.') && name != "__pycache__";
-            if path.is_dir() && own && !OTHER.contains(&name.as_str()) {
-                walk(&path, &format!("{prefix}{name}/"), texts)?;
-            } else if own && name.ends_with(".py") {
-                let text = std::fs::read_to_string(&path).map_err(|error| Error::file("read", &path, &error))?;
-                texts.insert(format!("{prefix}{name}"), text);
-            }
-        }
-        Ok(())
-    }
-    let mut texts = BTreeMap::new();
-    walk(folder, "", &mut texts)?;
-    Ok(texts)
-}
-
-/// Names that may be modules of others: of `import a.b, c` and of `from a import b`, which is `a` and may be `a.b`.
+/// Names that may be modules of others: of `import a.b, c` and of `from a import b`, which is `a` and may be `a.b`. What only looks
+/// like an import, in a text say, does no harm.
 fn imported(text: &str) -> Vec<String> {
     let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
     let first = |list: &str| -> Vec<String> {
-        let names = list.split(',').filter_map(|item| item.split_whitespace().next());
-        names.map(|name| name.trim_matches(['(', ')']).to_string()).filter(|name| is_name(name)).collect()
+        let names = list.split(',').filter_map(|item| item.trim_matches(['(', ')', ' ']).split_whitespace().next());
+        names.map(str::to_string).filter(|name| is_name(name)).collect()
     };
-    let of_line = |line: &str| -> Vec<String> {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if let Some(list) = line.strip_prefix("import ") {
+    let of_statement = |statement: &str| -> Vec<String> {
+        let statement = statement.trim();
+        if let Some(list) = statement.strip_prefix("import ") {
             return first(list);
         }
-        let Some((module, list)) = line.strip_prefix("from ").and_then(|rest| rest.split_once(" import ")) else {
+        let Some((module, list)) = statement.strip_prefix("from ").and_then(|rest| rest.split_once(" import")) else {
             return Vec::new();
         };
         let module = module.trim();
@@ -147,7 +125,11 @@ fn imported(text: &str) -> Vec<String> {
             .chain(first(list).into_iter().map(|name| format!("{module}.{name}")))
             .collect()
     };
-    text.lines().flat_map(of_line).collect()
+    // A line that goes on is one with the next.
+    let joined = text.replace("\\\r\n", " ").replace("\\\n", " ");
+    let without_comment = |line: &str| line.split('#').next().unwrap_or_default().to_string();
+    let statements = |line: String| line.split([';', ':']).map(str::to_string).collect::<Vec<_>>();
+    joined.lines().map(without_comment).flat_map(statements).flat_map(|one| of_statement(&one)).collect()
 }
 
 #[cfg(test)]
@@ -157,7 +139,8 @@ mod tests {
     #[test]
     fn what_is_imported_is_found_by_line() {
         let text = "import json, heapq as h  # both\nfrom wit_world.imports import cluster, log\nfrom . import own\n\
-                    from os import (path,\n    sep)\nx = 1\ntry:\n    import numpy.linalg\nimports = 3\n";
+                    from os import (path,\n    sep)\nx = 1\ntry:\n    import numpy.linalg\nimports = 3\n\
+                    try: import shlex\nimport math; import calendar, \\\n    fractions\nfrom cmath import*\n";
         let expected = [
             "json",
             "heapq",
@@ -167,29 +150,12 @@ mod tests {
             "os",
             "os.path",
             "numpy.linalg",
+            "shlex",
+            "math",
+            "calendar",
+            "fractions",
+            "cmath",
         ];
         assert_eq!(imported(text), expected);
-    }
-
-    #[test]
-    fn texts_are_the_modules_of_the_folder_and_of_its_packages() {
-        let folder = tempfile::tempdir().expect("a folder");
-        for name in [
-            "policy.py",
-            "own/__init__.py",
-            "own/deep.py",
-            "_a.py",
-            "wit/x.py",
-            "tests/t.py",
-            "__pycache__/y.py",
-            ".venv/z.py",
-            "a.txt",
-        ] {
-            let path = folder.path().join(name);
-            std::fs::create_dir_all(path.parent().expect("a parent")).expect("made");
-            std::fs::write(path, name).expect("written");
-        }
-        let texts = texts(folder.path()).expect("read");
-        assert_eq!(texts.keys().collect::<Vec<_>>(), ["_a.py", "own/__init__.py", "own/deep.py", "policy.py"]);
     }
 }

@@ -204,7 +204,11 @@ fn a_policy_in_python_has_no_clock_and_errors_keep_their_text() {
     ends_with("python", (first, &with("import time; time.time()")), "a policy has no clock: use batch.now");
     let today = "import datetime; datetime.datetime.now()";
     ends_with("python", (first, &with(today)), "a policy has no clock: use batch.now");
-    ends_with("python", (first, &with("len(3)")), "TypeError: object of type 'int' has no len() at decide:");
+    ends_with(
+        "python",
+        (first, &with("len(3)")),
+        "TypeError: object of type 'int' has no len() at decide (sandtable_policy.py:",
+    );
     ends_with("python", (first, &with("open('notes')")), "OSError: a policy has no files");
 }
 
@@ -329,6 +333,30 @@ fn a_quick_build_is_of_the_texts_as_they_are() {
     assert_eq!(build().code, 0);
     let ran = run();
     assert!(ran.code == 3 && ran.stderr.contains("No module named 'no_such_module'"), "{}", ran.stderr);
+    // As in a whole build: what is imported later is imported at the top too, and Python's own modules keep their names.
+    let later = begins.replace("        print(said())", "        import calendar\n        print(said())");
+    write("words/say.py", "def said():\n    return 'the word'\n");
+    write("policy.py", &later);
+    assert_eq!(build().code, 0);
+    let ran = run();
+    let why = "No module named 'calendar': what is imported in a function is to be imported at the top too at";
+    assert!(ran.code == 3 && ran.stderr.contains(why), "{}", ran.stderr);
+    assert!(ran.stderr.contains("> decide (policy.py:"), "{}", ran.stderr);
+    write(
+        "policy.py",
+        &later.replace("from words.say", "try: import calendar\nexcept ImportError: pass\nfrom words.say"),
+    );
+    assert_eq!(build().code, 0);
+    assert_eq!(run().code, 0);
+    write("queue.py", "");
+    let taken = "queue: Python's library has a module of that name";
+    assert_eq!(build().code, 0);
+    let ran = run();
+    assert!(ran.code == 3 && ran.stderr.contains(taken), "{}", ran.stderr);
+    let whole = sandtable(folder.path(), &["policy", "build", &name]);
+    assert!(whole.code == 2 && whole.stderr.contains(taken), "{}", whole.stderr);
+    assert!(!whole.stderr.contains("anyhow"), "{}", whole.stderr);
+    std::fs::remove_file(folder.path().join(&name).join("queue.py")).expect("removed");
     write("words/say.py", &"#".repeat(300_000));
     let built = build();
     assert!(built.code == 2 && built.stderr.contains("there is room for"), "{}", built.stderr);

@@ -50,6 +50,7 @@ export class Cluster {
   readonly types: readonly { id: number; name: string; memoryMib: number }[];
   readonly nodes: readonly Node[];
   readonly queues: readonly Record<string, unknown>[];
+  readonly knowledge: Readonly<Record<string, boolean | undefined>>;
   /** Jobs that have not ended, by id. */
   readonly jobs: ReadonlyMap<number, Job>;
   /** Free GPUs of each node that is up, ascending, by the node's id. */
@@ -65,7 +66,7 @@ export class Cluster {
   startInOrder(jobs: Job[], skip?: boolean): void;
   preempt(job: Job, kill?: boolean): void;
   refuse(job: Job): void;
-  callAt(at: number, token?: number): void;
+  callAt(at: number): void;
 }
 
 export interface Policy {
@@ -75,7 +76,7 @@ export interface Policy {
   /** Parameters of a spec's `with`: the default, what it is, and the words of a choice. */
   params?: Record<string, [value: boolean | number | string, about: string, words?: string[]]>;
   /** Abilities beside `start`, as in the contract. */
-  uses?: ('preempt' | 'timers' | 'refuse')[];
+  uses?: ('preempt' | 'timers' | 'refuse' | string)[];
   /** Knowledge, as in the contract. */
   needs?: ('remaining' | 'declared-run-time' | 'solo-profile' | string)[];
   /** Seconds between rounds, in which it is called too. */

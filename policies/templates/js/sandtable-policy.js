@@ -47,6 +47,7 @@ export class Cluster {
     this.types = setup.topology.gpuTypes;
     this.nodes = setup.topology.nodes.filter((node) => node.pool === 'training');
     this.queues = setup.queues;
+    this.knowledge = setup.knowledge;
     this.jobs = new Map();
     this.free = new Map();
     this.rejections = [];
@@ -56,6 +57,7 @@ export class Cluster {
     this.nodeOf = setup.topology.nodes.flatMap((node) => Array(node.gpus).fill(node.id));
     this.down = new Set(setup.topology.nodes.filter((node) => node.health === 'down').map((node) => node.id));
     this.actions = [];
+    this.timers = 0;
   }
 
   /** Jobs that wait, by id. */
@@ -108,7 +110,8 @@ export class Cluster {
   start(job, gpus = this.place(job)) {
     if (gpus === undefined) return false;
     for (const gpu of gpus) {
-      const free = this.free.get(this.nodeOf[gpu]);
+      const free = this.free.get(this.nodeOf[gpu]) ?? [];
+      if (!free.includes(gpu)) throw new Error(`job ${job.id} can't start on GPU ${gpu}: it is not free`);
       free.splice(free.indexOf(gpu), 1);
     }
     Object.assign(job, { held: [...gpus].sort((a, b) => a - b), phase: 'starting', holdingSince: this.now });
@@ -138,9 +141,10 @@ export class Cluster {
     this.actions.push({ tag: 'refuse', val: job.id });
   }
 
-  /** Has `decide` called at an instant. Needs the ability `timers`. */
-  callAt(at, token = 0) {
-    this.actions.push({ tag: 'set-timer', val: { token, at } });
+  /** Has `decide` called at an instant that is to come. Needs the ability `timers`. */
+  callAt(at) {
+    this.timers += 1;
+    this.actions.push({ tag: 'set-timer', val: { token: this.timers, at } });
   }
 
   release(job, at, phase) {
@@ -160,9 +164,10 @@ export class Cluster {
     gpus.forEach((gpu, at) => (held.get(jobs[at])?.push(gpu) ?? held.set(jobs[at], [gpu])));
     for (const job of this.jobs.values()) {
       const own = held.get(job.id) ?? [];
+      if (job.phase === 'ended') job.phase = 'queued'; // It was not refused after all.
       if (own.length === job.held.length && own.every((gpu, at) => gpu === job.held[at])) continue;
-      // A start or a preemption that was refused, or another policy's jobs.
-      Object.assign(job, { held: own, holdingSince: this.now });
+      // A start or a preemption that was refused, or another policy's jobs. Of one that goes on, since it was to stop.
+      Object.assign(job, { held: own, holdingSince: job.phase === 'stopping' ? job.waitingSince : this.now });
       if (own.length > 0 && ['queued', 'stopping'].includes(job.phase)) job.phase = 'running';
       else if (own.length === 0 && ['starting', 'running'].includes(job.phase)) job.phase = 'queued';
     }

@@ -70,6 +70,7 @@ class Cluster:
         self._down = {node.id for node in topology.nodes if node.health == types.NodeHealth.DOWN}
         self._demands, self._workloads, self._users = [], [], []
         self._actions = []
+        self._timers = 0
 
     @property
     def waiting(self):
@@ -116,7 +117,10 @@ class Cluster:
         if gpus is None:
             return False
         for gpu in gpus:
-            self.free[self._node_of[gpu]].remove(gpu)
+            free = self.free.get(self._node_of[gpu], [])
+            if gpu not in free:
+                raise ValueError(f"job {job.id} can't start on GPU {gpu}: it is not free")
+            free.remove(gpu)
         job.held, job.phase, job.holding_since = sorted(gpus), types.JobPhase.STARTING, self.now
         self._actions.append(types.Action_Start(types.Start(job.id, list(gpus), None)))
         return True
@@ -142,9 +146,10 @@ class Cluster:
         job.phase = types.JobPhase.ENDED
         self._actions.append(types.Action_Refuse(job.id))
 
-    def call_at(self, at, token=0):
-        """Has `decide` called at an instant. Needs the ability `timers`."""
-        self._actions.append(types.Action_SetTimer(types.Timer(token, at)))
+    def call_at(self, at):
+        """Has `decide` called at an instant that is to come. Needs the ability `timers`."""
+        self._timers += 1
+        self._actions.append(types.Action_SetTimer(types.Timer(self._timers, at)))
 
     def _release(self, job, at, phase):
         if job.held:
@@ -163,9 +168,12 @@ class Cluster:
         for gpu, job in zip(*host.occupancy()):
             held.setdefault(job, []).append(gpu)
         for job in self.jobs.values():
+            if job.phase == types.JobPhase.ENDED:
+                job.phase = types.JobPhase.QUEUED  # It was not refused after all.
             if job.held != held.get(job.id, []):
-                # A start or a preemption that was refused, or another policy's jobs.
-                job.held, job.holding_since = held.get(job.id, []), self.now
+                # A start or a preemption that was refused, or another policy's jobs. Of one that goes on, since it was to stop.
+                stopped = job.phase == types.JobPhase.STOPPING
+                job.held, job.holding_since = held.get(job.id, []), job.waiting_since if stopped else self.now
                 if job.held and job.phase in (types.JobPhase.QUEUED, types.JobPhase.STOPPING):
                     job.phase = types.JobPhase.RUNNING
                 elif not job.held and job.phase in (types.JobPhase.STARTING, types.JobPhase.RUNNING):

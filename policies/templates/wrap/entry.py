@@ -116,6 +116,10 @@ class _Lines(_io.TextIOBase):
             self._rest = ""
 
 
+_taken = [name for name in "OWN_MODULES".split() if name in _sys.stdlib_module_names]
+if _taken:
+    raise ImportError(f"{_taken[0]}: Python's library has a module of that name: call yours otherwise")
+
 import policy as _own  # noqa: E402
 
 _building = False
@@ -153,9 +157,11 @@ def _guarded(inner, *args, says=_ended):
     except BaseException as error:
         trace, places = error.__traceback__, []
         while trace:
-            file = trace.tb_frame.f_code.co_filename
-            if file not in _ours and not file.startswith("<frozen"):
-                places.append(f"{trace.tb_frame.f_code.co_name}:{trace.tb_lineno}")
+            code = trace.tb_frame.f_code
+            if code.co_filename not in _ours and not code.co_filename.startswith("<frozen"):
+                # Without the folder in which it was while the policy was built: /1/policy.py.
+                file = code.co_filename.split("/", 2)[-1] if code.co_filename.startswith("/") else code.co_filename
+                places.append(f"{code.co_name} ({file}:{trace.tb_lineno})")
             trace = trace.tb_next
         where = f" at {' > '.join(places)}" if places else ""
         raise says(f"{type(error).__name__}: {error}{where}") from None

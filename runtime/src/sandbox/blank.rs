@@ -8,7 +8,7 @@ use std::ops::Range;
 use memchr::memmem;
 use object::read::elf::ElfFile64;
 use object::{Object as _, ObjectSection as _};
-use wasmparser::{Parser, Payload};
+use wasmparser::{DataKind, Operator, Parser, Payload};
 
 /// What a blank begins with.
 pub const MARK: &[u8] = b"Sandtable: the texts of a policy follow";
@@ -46,20 +46,22 @@ pub fn fill(component: &[u8], content: &[u8]) -> Result<Vec<u8>, String> {
 pub(super) struct Blank(Range<usize>);
 
 impl Blank {
-    /// The blank of a component; none if it has no or several marks, or if the mark is of anything but data of a module.
+    /// The blank of a component; none if it has no or several marks, if the mark is of anything but data that a module begins
+    /// with, or if other data of the module may be written over it.
     pub(super) fn of(component: &[u8]) -> Option<Blank> {
         let at = once(component, MARK)?;
         let blank = at..at.checked_add(SIZE)?;
-        let holds = |data: wasmparser::Result<wasmparser::Data<'_>>| {
-            let data = data.ok()?;
-            let bytes = data.range.end - data.data.len()..data.range.end;
-            (bytes.start <= blank.start && blank.end <= bytes.end).then_some(())
-        };
-        let within = Parser::new(0).parse_all(component).map_while(Result::ok).any(|payload| match payload {
-            Payload::DataSection(section) => section.into_iter().any(|data| holds(data).is_some()),
-            _ => false,
+        let sections = Parser::new(0).parse_all(component).map_while(Result::ok).filter_map(|payload| match payload {
+            Payload::DataSection(section) => section.into_iter().map(|data| Segment::of(&data.ok()?)).collect(),
+            _ => None,
         });
-        within.then_some(Blank(blank))
+        let holds = |one: &Segment| one.bytes.start <= blank.start && blank.end <= one.bytes.end;
+        let alone = |all: Vec<Segment>| {
+            let own = all.iter().find(|one| holds(one))?;
+            let others = all.iter().filter(|one| one.bytes != own.bytes && one.memory == own.memory);
+            others.into_iter().all(|other| other.ends() <= own.at || own.ends() <= other.at).then_some(())
+        };
+        sections.into_iter().find_map(alone).map(|()| Blank(blank))
     }
 
     /// The component with nothing in its blank.
@@ -82,6 +84,29 @@ impl Blank {
         }
         blank.copy_from_slice(&component[self.0.clone()]);
         Some(())
+    }
+}
+
+/// Data that a module begins with: where they are in the file, and where they are written.
+struct Segment {
+    bytes: Range<usize>,
+    memory: u32,
+    at: u64,
+}
+
+impl Segment {
+    /// None: it is not known where they are written.
+    fn of(data: &wasmparser::Data<'_>) -> Option<Segment> {
+        let DataKind::Active { memory_index: memory, offset_expr } = &data.kind else { return None };
+        let mut operators = offset_expr.get_operators_reader();
+        let Operator::I32Const { value } = operators.read().ok()? else { return None };
+        let ends = matches!(operators.read().ok()?, Operator::End);
+        let bytes = data.range.end - data.data.len()..data.range.end;
+        ends.then_some(Segment { bytes, memory: *memory, at: u64::from(value.cast_unsigned()) })
+    }
+
+    fn ends(&self) -> u64 {
+        self.at + self.bytes.len() as u64
     }
 }
 
@@ -151,6 +176,25 @@ mod tests {
         let text = format!("(component (@custom \"notes\" \"{}\"))", escaped(&empty));
         assert_eq!(Blank::of(&wat::parse_str(text).expect("a component")), None);
         assert_eq!(Blank::of(&empty), None, "no component");
+    }
+
+    #[test]
+    fn what_other_data_may_be_written_over_is_no_blank() {
+        let module = |others: &str| {
+            let text = format!(
+                "(component (core module (memory (export \"m\") 64) (global $g i32 (i32.const 0)) (data (i32.const 8) \"{}\") {others}))",
+                escaped(&empty())
+            );
+            Blank::of(&wat::parse_str(text).expect("a component"))
+        };
+        assert!(module("(data (i32.const 0) \"01234567\") (data (i32.const 262152) \"after\")").is_some());
+        for over in
+            ["(data (i32.const 0) \"012345678\")", "(data (i32.const 262151) \"x\")", "(data (global.get $g) \"x\")"]
+        {
+            assert_eq!(module(over), None, "{over}");
+        }
+        let passive = format!("(component (core module (memory 64) (data \"{}\")))", escaped(&empty()));
+        assert_eq!(Blank::of(&wat::parse_str(passive).expect("a component")), None);
     }
 
     #[test]

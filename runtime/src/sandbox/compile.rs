@@ -79,17 +79,19 @@ pub(super) fn load(
     bytes: &[u8],
 ) -> Result<Code, Fault> {
     check_file(bytes).map_err(Fault::Load)?;
-    if let Some(blank) = Blank::of(bytes) {
+    let through_modules =
+        || !flags.variation.component && Wiring::read(bytes).is_some_and(|wiring| Unwrapped::knows(&wiring));
+    if let Some(blank) = Blank::of(bytes).filter(|_| !through_modules()) {
         let filled = |code: &[u8]| -> wasmtime::Result<Code> {
             let mut parts = unpacked(code).ok_or_else(broken)?.into_iter();
-            // A component that is called through its core modules has its data in several parts: it is compiled as it is.
             let mut whole = parts.next().filter(|_| parts.len() == 0).ok_or_else(broken)?.to_vec();
             blank.fill_code(bytes, &mut whole).ok_or_else(broken)?;
             code_of(engine, bytes, &packed([whole]))
         };
-        // Where that does not work out it is a component like any other, whose faults are told below.
-        if let Ok(compiled) = compiled(engine, flags, (cache, compiler), &blank.emptied(bytes), filled) {
-            return Ok(compiled);
+        match compiled(engine, flags, (cache, compiler), &blank.emptied(bytes), filled) {
+            // The code is not as it was expected: it is a component like any other.
+            Err(Fault::Host(_)) => {}
+            other => return other,
         }
     }
     compiled(engine, flags, (cache, compiler), bytes, |code| code_of(engine, bytes, code))
@@ -115,11 +117,10 @@ fn compiled(
         Some(compiler) => compiler.compile(flags, bytes)?,
         None => compile(engine, flags, bytes).map_err(|why| Fault::Load(LoadFault::Invalid(why)))?,
     };
-    let compiled = loaded(&code).map_err(|error| Fault::Host(one_line(&error)))?;
     if let Some(cache) = cache {
         cache.put(&key, &code);
     }
-    Ok(compiled)
+    loaded(&code).map_err(|error| Fault::Host(one_line(&error)))
 }
 
 fn broken() -> wasmtime::Error {

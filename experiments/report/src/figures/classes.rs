@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use sandtable_core::display::Unit;
 use sandtable_core::error::Error;
 use sandtable_hardware::Duration;
-use sandtable_inputs::trace::Packed;
 use sandtable_results::schema::JobRecord;
 use sandtable_results::stats::estimate;
 use sandtable_runtime::Distribution;
 
-use super::{Class, Run, Runs};
+use super::{Class, Run, Runs, origin};
 use crate::plot::{Axis, Figure, Line};
 
 /// Classes that a figure shows; those with the fewest jobs are one.
@@ -147,7 +146,7 @@ fn divisions(all: &[Runs<'_>]) -> Result<Vec<Division>, Error> {
     let mut starts: BTreeMap<u32, String> = BTreeMap::new();
     let mut kinds = Division { by: "kind of GPU", id: "kind", of: BTreeMap::new(), order: Vec::new() };
     let mut times = Division { by: "time of the week", id: "time", of: BTreeMap::new(), order: weeks() };
-    let origin = runs().next().and_then(|run| run.cell.setting.workload.fixed()).and_then(Packed::origin);
+    let origin = runs().next().and_then(|run| origin(run.cell));
     for run in runs() {
         for job in &run.jobs {
             let (least, name) = size(job.gpus);

@@ -3,12 +3,12 @@
 use sandtable_core::display::Unit;
 use sandtable_core::error::Error;
 use sandtable_hardware::Duration;
-use sandtable_inputs::trace::{Packed, date};
+use sandtable_inputs::trace::date;
 use sandtable_results::reader;
 use sandtable_results::schema::UseRecord;
 use sandtable_results::store::Store;
 
-use super::Runs;
+use super::{Runs, origin};
 use crate::chrome::{held, waiting};
 use crate::plot::{Axis, Figure, Line};
 
@@ -37,7 +37,7 @@ pub(super) fn figures(all: &[Runs<'_>], store: &Store, at: &str) -> Result<Vec<(
         }
     }
     let here = all.iter().flat_map(|runs| &runs.all).next();
-    let origin = here.and_then(|run| run.cell.setting.workload.fixed()).and_then(Packed::origin);
+    let origin = here.and_then(|run| origin(run.cell));
     let since = origin.map_or(String::new(), |origin| format!(" since {}", date(origin)));
     let figure = |id: &str, title: &str, y: &str, of: Vec<(&str, Steps)>| Figure {
         id: id.into(),

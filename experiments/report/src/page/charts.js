@@ -38,7 +38,10 @@ function said(value, unit) {
   if (value === null || value === undefined || Number.isNaN(value)) return '–';
   if (unit === 's') return span(value);
   if (unit === 'share') return `${(100 * value).toFixed(1)} %`;
-  if (unit === 'change') return `${value > 0 ? '+' : ''}${(100 * value).toFixed(1)} %`;
+  if (unit === 'change') {
+    const text = (100 * value).toFixed(1);
+    return Number(text) === 0 ? '0.0 %' : `${value > 0 ? '+' : ''}${text} %`;
+  }
   return number(value);
 }
 

@@ -22,7 +22,8 @@ function say(lines, x, y) {
   tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - box.width - 4))}px`;
   tip.style.top = `${Math.max(4, y + 18 + box.height > innerHeight ? y - box.height - 10 : y + 18)}px`;
 }
-const clock = (seconds) => (seconds === 0 ? '0' : span(seconds));
+// An instant of a run: of UTC where its trace has dates, else since the beginning.
+const clock = (run, seconds, wide = 0) => (run.origin ? date(run, seconds, wide) : seconds === 0 ? '0' : span(seconds));
 
 class Lanes {
   constructor(place, run) {
@@ -75,7 +76,7 @@ class Lanes {
     const marks = 6 * this.zoom;
     for (let part = 0; part <= marks; part += 1) {
       const anchor = part === 0 ? 'start' : part === marks ? 'end' : 'middle';
-      made.append(svg('text', { x: LEFT + ((wide - LEFT) * part) / marks, y: foot + 20, 'text-anchor': anchor }, clock((this.run.end * part) / marks)));
+      made.append(svg('text', { x: LEFT + ((wide - LEFT) * part) / marks, y: foot + 20, 'text-anchor': anchor }, clock(this.run, (this.run.end * part) / marks, this.run.end / this.zoom)));
     }
     return made;
   }
@@ -108,13 +109,13 @@ class Lanes {
 
   words([gpu, from, to, job]) {
     const { jobs, end, ticks } = this.run;
-    const time = (tick) => clock((tick / ticks) * end);
+    const time = (tick) => clock(this.run, (tick / ticks) * end);
     const when = `${time(from)} to ${time(to)}`;
     if (job < 0) return [`${-job} short stays`, when, `GPU ${gpu}`];
     const [of, wait, jct] = [jobs.of[job], jobs.wait[job], jobs.jct[job]];
     return [
       `job ${page.jobs.id[of]}`, when, `GPU ${gpu}; the job asks for ${page.jobs.gpus[of]}`,
-      `submitted at ${clock(page.jobs.submit[of])}, waited ${wait === null ? '-' : span(wait)}`,
+      `submitted at ${clock(this.run, page.jobs.submit[of])}, waited ${wait === null ? '-' : span(wait)}`,
       `${typeof jct === 'number' ? `completed in ${span(jct)}` : jct}, ${jobs.preemptions?.[job] ?? 0} preemptions`,
     ];
   }
@@ -186,7 +187,7 @@ class Lanes {
     const told = (row, column, x, y) => {
       const cell = map.rows[row]?.[column];
       if (cell === undefined) return hide();
-      const time = (at) => clock((end * at) / map.rows[0].length);
+      const time = (at) => clock(this.run, (end * at) / map.rows[0].length);
       say([map.names[row], `${time(column)} to ${time(column + 1)}`, `${Math.round((100 * parseInt(cell, 36)) / 35)} % of the GPUs in use`], x, y);
     };
     made.addEventListener('pointermove', (event) => {

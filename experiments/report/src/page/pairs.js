@@ -41,9 +41,10 @@ function pairs(metric) {
   for (const point of page.points) {
     for (const base of labels.keys()) {
       for (let label = base + 1; label < labels.length; label += 1) {
-        // Where one way round has no ratio, a value being 0, the other may have one.
-        const one = chance(changes(metric, label, base, point)) ?? chance(changes(metric, base, label, point));
-        if (one !== null) tests.push({ key: `${point}:${base}:${label}`, one });
+        // Changes one way round are other numbers than the other way: a pair differs where both say so. Where one way has no
+        // ratio, a value being 0, the other may have one.
+        const ways = [[label, base], [base, label]].map(([a, b]) => chance(changes(metric, a, b, point))).filter((one) => one !== null);
+        if (ways.length) tests.push({ key: `${point}:${base}:${label}`, one: Math.max(...ways) });
       }
     }
   }
@@ -53,8 +54,9 @@ function pairs(metric) {
     if (label === base) return element('td', {}, '–');
     const values = changes(metric, label, base, chosen.point);
     const [mean, half] = estimate(values);
-    if (mean === null) return element('td', {}, 'no ratio');
     const marked = differs.has(`${chosen.point}:${Math.min(label, base)}:${Math.max(label, base)}`);
+    const has = (of) => runs(metric, of, chosen.point).all.length > 0;
+    if (mean === null) return element('td', {}, has(label) && has(base) ? `no ratio${marked ? ' *' : ''}` : '?');
     const interval = half === null ? '' : ` ± ${(100 * half).toFixed(1)}`;
     return element('td', marked ? { class: 'differs' } : {}, `${said(mean, 'change')}${interval}${marked ? ' *' : ''}`);
   };

@@ -144,13 +144,15 @@ impl<'a> Matrix<'a> {
 fn correct(all: &mut [Of]) -> usize {
     let tested = |of: &Of| of.change.effect.filter(|_| !of.change.same).and_then(|effect| effect.p_value());
     let once: Vec<usize> = (0..all.len()).filter(|at| all[*at].sides[0] < all[*at].sides[1]).collect();
-    // Where one way round has no ratio, a value being 0, the other may have one.
-    let either = |at: &usize| {
+    // Changes one way round are other numbers than the other way: a pair differs where both say so, in whatever order it is named.
+    // Where one way has no ratio, a value being 0, the other may have one.
+    let both = |at: &usize| {
         let (own, [base, other]) = (&all[*at], all[*at].sides);
         let back = all.iter().find(|of| of.variant == own.variant && of.sides == [other, base]);
-        Some((*at, tested(own).or_else(|| tested(back?))?))
+        let ways = [tested(own), back.and_then(tested)];
+        Some((*at, ways.into_iter().flatten().max_by(f64::total_cmp)?))
     };
-    let known: Vec<(usize, f64)> = once.iter().filter_map(either).collect();
+    let known: Vec<(usize, f64)> = once.iter().filter_map(both).collect();
     let p_values: Vec<f64> = known.iter().map(|(_, p)| *p).collect();
     for ((at, _), survives) in known.iter().zip(holm(&p_values)) {
         let (variant, [base, other]) = (all[*at].variant.clone(), all[*at].sides);

@@ -138,6 +138,12 @@ impl Style {
                 return wrong(field, why);
             }
         }
+        for name in &style.columns {
+            metric::named(name).map_err(|error| {
+                let message = format!("{}: columns: {}", path.display(), error.message);
+                Error { message, ..error }
+            })?;
+        }
         match style.size {
             Some(size) if !SIZES.contains(&i64::from(size)) => {
                 wrong("size", format!("expected from {} to {} points, found {size}", SIZES.start(), SIZES.end()))

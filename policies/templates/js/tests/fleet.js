@@ -30,7 +30,7 @@ export const estimate = (what, { job }) => {
 
 /**
  * Runs a policy, the path of its module from here, on nodes of these many GPUs; jobs are their submission, GPUs and run time in
- * seconds. Returns the seconds of each from submission to completion.
+ * seconds, and maybe a deadline. Returns the seconds of each from submission to completion, or until it was refused.
  */
 export async function completionTimes(policy, nodes, jobs, options = {}) {
   const { scheduler } = await import(policy);
@@ -83,7 +83,8 @@ class Run {
         events.push(this.arrival(arrived));
       }
       const fresh = { classes: this.fresh.length > 0, users: seq === 0 };
-      const trigger = round && this.now % round === 0 ? 'round' : 'event';
+      const timed = events.length > 0 && events.every(({ tag }) => tag === 'timer');
+      const trigger = round && this.now % round === 0 ? 'round' : timed ? 'timer' : 'event';
       const plan = this.scheduler.decide({ seq, now: this.now, trigger, fresh, events });
       assert.equal(plan.base, seq, 'the batch that the plan answers');
       this.fresh = [];
@@ -115,12 +116,13 @@ class Run {
   }
 
   arrival(job) {
-    const [submitted, size, seconds] = this.jobs[job];
+    const [submitted, size, seconds, deadline] = this.jobs[job];
     if (!this.sizes.includes(size)) {
       this.sizes.push(size);
       this.fresh.push(size);
     }
-    const times = { submitted: submitted * SECOND, declaredRunTime: seconds * SECOND, deadline: UNKNOWN, remaining: this.left[job] };
+    const due = deadline === undefined ? UNKNOWN : deadline * SECOND;
+    const times = { submitted: submitted * SECOND, declaredRunTime: seconds * SECOND, deadline: due, remaining: this.left[job] };
     return { tag: 'job-arrived', val: { job, class: this.sizes.indexOf(size), user: 0, workload: NONE, priority: 0, queue: NONE, ...times } };
   }
 
@@ -138,6 +140,11 @@ class Run {
     if (tag === 'preempt') {
       assert(this.held.delete(val.job), `job ${val.job} holds no GPUs`);
       return [changed(val.job, 'stopping'), changed(val.job, 'queued')];
+    }
+    if (tag === 'refuse') {
+      assert(this.done[val] === undefined && !this.held.has(val), `job ${val} does not wait`);
+      this.done[val] = this.now;
+      return [{ tag: 'job-ended', val: { job: val, at: this.now } }];
     }
     if (tag === 'set-timer') {
       assert(val.at > this.now && !this.timers.has(val.token), `timer ${val.token} at ${val.at}`);

@@ -17,7 +17,7 @@ UNKNOWN, NONE = 2**53 - 1, 2**32 - 1
 
 def completion_times(policy, nodes, jobs, **options):
     """Runs a policy, a module with `Scheduler`, on nodes of these many GPUs; jobs are their submission, GPUs and run time in
-    seconds. Returns the seconds of each from submission to completion."""
+    seconds, and maybe a deadline. Returns the seconds of each from submission to completion, or until it was refused."""
     return [(end - job[0] * SECOND) / SECOND for end, job in zip(_Run(policy, nodes, jobs, options).ends(), jobs)]
 
 
@@ -41,7 +41,7 @@ def _setup(nodes, options):
 class _Run:
     def __init__(self, policy, nodes, jobs, options):
         self.policy, self.jobs, self.now = policy, jobs, 0
-        self.left = [seconds * SECOND for _, _, seconds in jobs]
+        self.left = [job[2] * SECOND for job in jobs]
         self.held = {}  # job: its GPUs
         self.done = [None] * len(jobs)
         self.gpus = sum(nodes)
@@ -83,7 +83,8 @@ class _Run:
             fresh = types.Fresh.CLASSES if self.fresh else types.Fresh(0)
             fresh |= types.Fresh.USERS if seq == 0 else types.Fresh(0)
             is_round = self.readiness.cadence.round and self.now % self.readiness.cadence.round == 0
-            trigger = types.Trigger.ROUND if is_round else types.Trigger.EVENT
+            timed = bool(events) and all(isinstance(event, types.Event_Timer) for event in events)
+            trigger = types.Trigger.ROUND if is_round else types.Trigger.TIMER if timed else types.Trigger.EVENT
             plan = self.policy.Scheduler().decide(types.Batch(seq, self.now, trigger, fresh, events))
             assert plan.base == seq, f"the plan is of batch {plan.base}, and answers batch {seq}"
             events, self.fresh, seq = [], [], seq + 1
@@ -114,13 +115,14 @@ class _Run:
 
     def arrivals(self, jobs):
         for job in jobs:
-            submitted, size, seconds = self.jobs[job]
+            submitted, size, seconds, *deadline = self.jobs[job]
+            due = deadline[0] * SECOND if deadline else UNKNOWN
             if size not in self.sizes:
                 self.sizes.append(size)
                 self.fresh.append(size)
             class_, left = self.sizes.index(size), self.left[job]
             yield types.Event_JobArrived(
-                types.Arrival(job, class_, submitted * SECOND, 0, NONE, seconds * SECOND, UNKNOWN, 0, NONE, left)
+                types.Arrival(job, class_, submitted * SECOND, 0, NONE, seconds * SECOND, due, 0, NONE, left)
             )
 
     def carry_out(self, action):
@@ -141,6 +143,10 @@ class _Run:
                 assert preempt.job in self.held, f"job {preempt.job} holds no GPUs"
                 del self.held[preempt.job]
                 return [changed(preempt.job, types.JobPhase.STOPPING), changed(preempt.job, types.JobPhase.QUEUED)]
+            case types.Action_Refuse(job):
+                assert self.done[job] is None and job not in self.held, f"job {job} does not wait"
+                self.done[job] = self.now
+                return [types.Event_JobEnded(types.JobEnd(job, self.now))]
             case types.Action_SetTimer(timer):
                 assert timer.at > self.now and timer.token not in self.timers, f"timer {timer.token} at {timer.at}"
                 self.timers[timer.token] = timer.at
