@@ -21,7 +21,7 @@ const CLANG: &str = "apt-get install -y --no-install-recommends clang lld wasi-l
 pub fn tool(language: Language, folder: &Path) -> Result<String, Error> {
     match language {
         Language::Rust => build::toolchain().map(|found| found.version),
-        Language::Python => python::tool().map(|words| words.join(" ")),
+        Language::Python => python::tool().map(str::to_string),
         Language::Js => js(folder).map(|path| path.display().to_string()),
         Language::C => clang().map(|words| words.join(" ")),
     }

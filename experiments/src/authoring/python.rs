@@ -1,7 +1,7 @@
 //! What a policy in Python is made of, and what builds it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sandtable_core::error::Error;
@@ -9,7 +9,8 @@ use sandtable_core::{input, output};
 
 use super::tools::{answers, ran};
 
-/// How to get componentize-py.
+const TOOL: &str = "componentize-py";
+/// How to get it.
 const INSTALL: &str = "pip install componentize-py==0.25.1";
 
 /// What wraps a policy in Python.
@@ -20,33 +21,29 @@ pub(super) const ENTRY: &str = include_str!("../../../policies/templates/wrap/en
 /// # Errors
 /// How to install it.
 pub(super) fn version() -> Result<String, Error> {
-    let words = tool()?;
-    let output = Command::new(&words[0]).args(&words[1..]).arg("--version").output();
-    let output = output.map_err(|error| Error::file("run", Path::new(&words[0]), &error))?;
+    let output = Command::new(tool()?).arg("--version").output();
+    let output = output.map_err(|error| Error::file("run", Path::new(TOOL), &error))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
 
-/// componentize-py, as it is called here.
+/// componentize-py, if it is there.
 ///
 /// # Errors
 /// How to install it.
-pub(super) fn tool() -> Result<Vec<String>, Error> {
-    let ways: [&[&str]; 3] =
-        [&["componentize-py"], &["python3", "-m", "componentize_py"], &["python", "-m", "componentize_py"]];
-    let found = ways.into_iter().find(|way| answers(way, "--version"));
-    let words = found.map(|words| words.iter().map(|word| (*word).to_string()).collect());
-    words.ok_or_else(|| Error::usage("no componentize-py on this machine").hint(INSTALL))
+pub(super) fn tool() -> Result<&'static str, Error> {
+    let there = answers(&[TOOL], "--version").then_some(TOOL);
+    there.ok_or_else(|| Error::usage(format!("no {TOOL} on this machine")).hint(INSTALL))
 }
 
 /// Builds these files of Python, of which `sandtable_entry.py` is what the host calls, and those of a policy's folder.
 pub(super) fn componentize(wit: &Path, files: &[(&str, &str)], own: Option<&Path>) -> Result<Vec<u8>, Error> {
-    let (words, scratch) = (tool()?, output::scratch()?);
+    let (tool, scratch) = (tool()?, output::scratch()?);
     for (name, text) in files {
         output::write(&scratch.path().join(name), text)?;
     }
     let output = scratch.path().join("policy.wasm");
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).arg("-d").arg(wit).args(["-w", "policy", "componentize", "-s", "-p"]).arg(scratch.path());
+    let mut command = Command::new(tool);
+    command.arg("-d").arg(wit).args(["-w", "policy", "componentize", "-s", "-p"]).arg(scratch.path());
     if let Some(own) = own {
         command.arg("-p").arg(own);
     }
@@ -68,7 +65,7 @@ pub(super) fn modules(folder: &Path) -> Result<Vec<String>, Error> {
         let first = path.split('/').next().unwrap_or_default();
         first.strip_suffix(".py").unwrap_or(first).to_string()
     };
-    let names: BTreeSet<String> = texts(folder)?.keys().map(first).collect();
+    let names: BTreeSet<String> = files(folder)?.keys().map(first).collect();
     Ok(names.into_iter().collect())
 }
 
@@ -77,7 +74,16 @@ pub(super) fn modules(folder: &Path) -> Result<Vec<String>, Error> {
 /// # Errors
 /// A file that can't be read.
 pub(super) fn texts(folder: &Path) -> Result<BTreeMap<String, String>, Error> {
-    fn walk(folder: &Path, prefix: &str, texts: &mut BTreeMap<String, String>) -> Result<(), Error> {
+    let read = |(name, path): (String, PathBuf)| {
+        let text = std::fs::read_to_string(&path).map_err(|error| Error::file("read", &path, &error))?;
+        Ok((name, text.trim_start_matches('\u{feff}').to_string()))
+    };
+    files(folder)?.into_iter().map(read).collect()
+}
+
+/// The files of a folder's modules, by their path in it.
+fn files(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Error> {
+    fn walk(folder: &Path, prefix: &str, files: &mut BTreeMap<String, PathBuf>) -> Result<(), Error> {
         for path in input::sorted(folder)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
             let other = prefix.is_empty() && OTHER.contains(&name.as_str());
@@ -87,18 +93,17 @@ pub(super) fn texts(folder: &Path) -> Result<BTreeMap<String, String>, Error> {
             if path.is_dir() {
                 // An environment has all of Python's packages.
                 if !path.join("pyvenv.cfg").exists() {
-                    walk(&path, &format!("{prefix}{name}/"), texts)?;
+                    walk(&path, &format!("{prefix}{name}/"), files)?;
                 }
             } else if name.ends_with(".py") {
-                let text = std::fs::read_to_string(&path).map_err(|error| Error::file("read", &path, &error))?;
-                texts.insert(format!("{prefix}{name}"), text.trim_start_matches('\u{feff}').to_string());
+                files.insert(format!("{prefix}{name}"), path);
             }
         }
         Ok(())
     }
-    let mut texts = BTreeMap::new();
-    walk(folder, "", &mut texts)?;
-    Ok(texts)
+    let mut files = BTreeMap::new();
+    walk(folder, "", &mut files)?;
+    Ok(files)
 }
 
 #[cfg(test)]

@@ -13,42 +13,10 @@ use sandtable_runtime::sandbox::blank;
 use super::python::{ENTRY, componentize, texts, version};
 
 /// What every interpreter has, so that few policies need one of their own: the modules that compute, and those of the contract.
-const COMMON: [&str; 34] = [
-    "abc",
-    "array",
-    "bisect",
-    "collections",
-    "collections.abc",
-    "contextlib",
-    "copy",
-    "dataclasses",
-    "datetime",
-    "decimal",
-    "enum",
-    "fractions",
-    "functools",
-    "heapq",
-    "itertools",
-    "json",
-    "logging",
-    "math",
-    "numbers",
-    "operator",
-    "random",
-    "re",
-    "statistics",
-    "string",
-    "struct",
-    "textwrap",
-    "time",
-    "typing",
-    "wit_world.exports",
-    "wit_world.imports",
-    "wit_world.imports.cluster",
-    "wit_world.imports.introductions",
-    "wit_world.imports.log",
-    "wit_world.imports.types",
-];
+const COMMON: &str = "abc array bisect collections collections.abc contextlib copy dataclasses datetime decimal enum fractions \
+    functools heapq itertools json logging math numbers operator random re statistics string struct textwrap time typing \
+    wit_world.exports wit_world.imports wit_world.imports.cluster wit_world.imports.introductions wit_world.imports.log \
+    wit_world.imports.predictor wit_world.imports.types";
 
 const QUICK: &str = include_str!("../../../policies/templates/wrap/quick.py");
 
@@ -65,7 +33,7 @@ pub fn build(folder: &Path, say: code::Say) -> Result<Vec<u8>, Error> {
         texts.contains_key(&format!("{first}.py")) || texts.keys().any(|path| path.starts_with(&format!("{first}/")))
     };
     let others = texts.values().flat_map(|text| imported(text)).filter(|name| !is_own(name));
-    let imports: BTreeSet<String> = COMMON.into_iter().map(str::to_string).chain(others).collect();
+    let imports: BTreeSet<String> = COMMON.split_whitespace().map(str::to_string).chain(others).collect();
     let stand_in = QUICK
         .replace("BLANK_SIZE", &blank::SIZE.to_string())
         .replace("BLANK_FILLER", &blank::FILLER.to_string())

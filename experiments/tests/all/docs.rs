@@ -119,9 +119,7 @@ pub fn has(tool: &str) -> bool {
     let runs =
         |words: &[&str]| Command::new(words[0]).args(&words[1..]).output().is_ok_and(|output| output.status.success());
     match tool {
-        "componentize-py" => {
-            runs(&["componentize-py", "--version"]) || runs(&["python3", "-m", "componentize_py", "--version"])
-        }
+        "componentize-py" => runs(&["componentize-py", "--version"]),
         "componentize-qjs" => runs(&["componentize-qjs", "--help"]),
         "clang-wasi" => Path::new("/usr/lib/wasm32-wasi/libc.a").exists() && runs(&["wasm-ld", "--version"]),
         // Its standard library is compiled first: minutes, which `.ci/run` spends on the shipped policies.
