@@ -152,16 +152,17 @@ fn chance_in_python_is_the_seeds() {
     follow_the_seed_and_no_build(&drawn_orders("python", &edits));
 }
 
+const WHOLE: &[&[&str]] = &[&[]];
+const QUICK: &[&str] = &["--quick"];
+
 /// Clocks and entropy are asked for in vain, and say so; an error keeps its text.
-fn ends_with(language: &str, line: (&str, &str), why: &str) {
+fn ends_with(ways: &[&[&str]], language: &str, line: (&str, &str), why: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let name = begin(folder.path(), language);
     let file = folder.path().join(&name).join(if language == "js" { "policy.js" } else { "policy.py" });
     let text = std::fs::read_to_string(&file).expect("a policy");
     assert!(text.contains(line.0), "{text}");
     std::fs::write(&file, text.replacen(line.0, line.1, 1)).expect("written");
-    // Both ways to build end alike.
-    let ways: &[&[&str]] = if language == "python" { &[&[], &["--quick"]] } else { &[&[]] };
     for way in ways {
         let built = sandtable(folder.path(), &[&["policy", "build", &name], *way].concat());
         assert_eq!(built.code, 0, "{}", built.stderr);
@@ -186,14 +187,14 @@ fn fails_with(folder: &Path, name: &str, why: &str) {
 fn a_policy_in_javascript_has_no_clock_and_errors_keep_their_text() {
     // What is not used is not in the component.
     let first = "cluster.startInOrder(order, this.options.skip);";
-    ends_with("js", (first, "order.push(Date.now());"), "a policy has no clock: use batch.now");
-    ends_with("js", (first, "order.push(new Date());"), "a policy has no clock: use batch.now");
+    ends_with(WHOLE, "js", (first, "order.push(Date.now());"), "a policy has no clock: use batch.now");
+    ends_with(WHOLE, "js", (first, "order.push(new Date());"), "a policy has no clock: use batch.now");
     // The line of policy.js itself.
     let template = std::fs::read_to_string(root().join("policies/templates/js/policy.js")).expect("the template");
     let line = 1 + template.lines().position(|line| line.contains(first)).expect("the line");
-    ends_with("js", (first, "order.push(null.x);"), "cannot read property 'x' of null");
-    ends_with("js", (first, "order.push(null.x);"), &format!("policy.js:{line}:"));
-    ends_with("js", (first, "throw { tag: 'mine' };"), "thrown: {\"tag\":\"mine\"}");
+    ends_with(WHOLE, "js", (first, "order.push(null.x);"), "cannot read property 'x' of null");
+    ends_with(WHOLE, "js", (first, "order.push(null.x);"), &format!("policy.js:{line}:"));
+    ends_with(WHOLE, "js", (first, "throw { tag: 'mine' };"), "thrown: {\"tag\":\"mine\"}");
 }
 
 #[needs("tool:componentize-py")]
@@ -201,15 +202,22 @@ fn a_policy_in_javascript_has_no_clock_and_errors_keep_their_text() {
 fn a_policy_in_python_has_no_clock_and_errors_keep_their_text() {
     let first = "order = sorted(cluster.waiting";
     let with = |line: &str| format!("{line}\n        {first}");
-    ends_with("python", (first, &with("import time; time.time()")), "a policy has no clock: use batch.now");
-    let today = "import datetime; datetime.datetime.now()";
-    ends_with("python", (first, &with(today)), "a policy has no clock: use batch.now");
+    // Both ways to build end alike.
     ends_with(
+        &[&[], QUICK],
+        "python",
+        (first, &with("import time; time.time()")),
+        "a policy has no clock: use batch.now",
+    );
+    let today = "import datetime; datetime.datetime.now()";
+    ends_with(&[QUICK], "python", (first, &with(today)), "a policy has no clock: use batch.now");
+    ends_with(
+        &[QUICK],
         "python",
         (first, &with("len(3)")),
         "TypeError: object of type 'int' has no len() at decide (sandtable_policy.py:",
     );
-    ends_with("python", (first, &with("open('notes')")), "OSError: a policy has no files");
+    ends_with(&[QUICK], "python", (first, &with("open('notes')")), "OSError: a policy has no files");
 }
 
 /// The template's own tests pass without WebAssembly, with the bindings that it carries, which are those of the tool.
