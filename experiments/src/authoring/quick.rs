@@ -10,7 +10,7 @@ use sandtable_core::input;
 use sandtable_run::code;
 use sandtable_runtime::sandbox::blank;
 
-use super::python::{ENTRY, componentize, texts, version};
+use super::python::{ENTRY, componentize, modules, texts, version};
 
 /// What every interpreter has, so that few policies need one of their own: the modules that compute, and those of the contract.
 const COMMON: &str = "abc array bisect collections collections.abc contextlib copy dataclasses datetime decimal enum fractions \
@@ -28,10 +28,8 @@ pub fn build(folder: &Path, say: code::Say) -> Result<Vec<u8>, Error> {
     let texts = texts(folder)?;
     let wit = std::fs::canonicalize(folder.join("wit"));
     let wit = wit.map_err(|error| Error::file("open", &folder.join("wit"), &error))?;
-    let is_own = |name: &String| {
-        let first = name.split('.').next().unwrap_or_default();
-        texts.contains_key(&format!("{first}.py")) || texts.keys().any(|path| path.starts_with(&format!("{first}/")))
-    };
+    let own = modules(folder)?;
+    let is_own = |name: &String| own.iter().any(|own| name.split('.').next() == Some(own));
     let others = texts.values().flat_map(|text| imported(text)).filter(|name| !is_own(name));
     let imports: BTreeSet<String> = COMMON.split_whitespace().map(str::to_string).chain(others).collect();
     let stand_in = QUICK

@@ -2,7 +2,7 @@
 
 use sandtable_needs::needs;
 
-use crate::results::{SPEC, ask, results, swept};
+use crate::results::{SPEC, ask, lines, results, swept};
 
 /// A font to set words in.
 const FONT: &str = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf";
@@ -114,4 +114,30 @@ fn several_results_are_compared_pair_by_pair() {
     assert!(table.stdout.contains("vs again") && table.stdout.contains("0.0 % ± 0.0"), "{}", table.stdout);
     let brief = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "--brief"]);
     assert!(brief.stdout.contains("jct_mean_s") && !brief.stdout.contains("jobs whose"), "{}", brief.stdout);
+}
+
+#[test]
+fn policies_are_ranked_over_the_points_of_a_sweep() {
+    let folder = results(&swept());
+    let ranked = ask(folder.path(), &["rank", "spec.ron", "--format", "json", "--metric", "jct-mean,makespan_s"]);
+    assert_eq!(ranked.code, 0, "{}", ranked.stderr);
+    let rows = lines(&ranked);
+    let of = |policy: &str| rows.iter().find(|row| row["policy"] == policy).expect("a row").clone();
+    // The same policy under two labels shares its ranks; the three of each setting are 1, 2 and 3.
+    assert_eq!(of("fifo")["rank_jct_mean_s"], of("again")["rank_jct_mean_s"]);
+    let sum: f64 = rows.iter().map(|row| row["rank_jct_mean_s"].as_f64().expect("a rank")).sum();
+    assert_eq!((rows.len(), sum), (3, 6.0));
+    assert_eq!(of("las")["first"].as_u64().expect("a count") + of("fifo")["first"].as_u64().expect("a count"), 2);
+    let shown = ask(folder.path(), &["rank", "spec.ron"]);
+    assert!(shown.stdout.contains("3 policies, 2 settings: mean ranks less than 2.34 apart"), "{}", shown.stdout);
+    assert_eq!(ask(folder.path(), &["rank", "spec.ron", "-o", "r.md"]).code, 0);
+    let page = std::fs::read_to_string(folder.path().join("r.md")).expect("a page");
+    assert!(page.contains("| policy | load 0.8 | load 1.3 |") && page.contains("| again | "), "{page}");
+    // What has not run is last, and said.
+    let more = ask(folder.path(), &["rank", "spec.ron", "--sweep", "workload.arrivals.load=0.8,1.4"]);
+    assert!(more.code == 4 && more.stderr.contains("18 cells have no result"), "{}", more.stderr);
+    for (metric, why) in [("jobs", "no value of it is better"), ("jct-mean-z", "did you mean `jct_mean_s`?")] {
+        let refused = ask(folder.path(), &["rank", "spec.ron", "--metric", metric]);
+        assert!(refused.code == 2 && refused.stderr.contains(why), "{}", refused.stderr);
+    }
 }
