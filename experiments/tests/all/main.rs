@@ -48,6 +48,7 @@ mod oci;
 mod orders;
 mod pairs;
 mod parts;
+mod policy_checks;
 mod predictors;
 mod properties;
 mod python;
