@@ -16,7 +16,7 @@ use sandtable_policy::{
 };
 
 use place::Node;
-use plan::{Ask, Profile, greedy, kept};
+use plan::{Ask, Plan, Profile, greedy, kept};
 use share::Spare;
 
 /// Instants that the contract has are before it.
@@ -42,8 +42,6 @@ pub struct ElasticFlow {
     due: Option<u64>,
     /// Since when jobs make progress on their GPUs.
     since: BTreeMap<JobId, u64>,
-    /// After how many slots on its new GPUs the plan of a job changes, until it makes progress there.
-    changes: BTreeMap<JobId, u64>,
     /// Iterations a second of each job by its GPUs.
     rates: BTreeMap<JobId, Vec<(u32, f64)>>,
     /// Jobs that came since it last looked.
@@ -115,7 +113,6 @@ impl Policy for ElasticFlow {
             last: None,
             due: None,
             since: BTreeMap::new(),
-            changes: BTreeMap::new(),
             rates: BTreeMap::new(),
             new: BTreeSet::new(),
         })
@@ -155,7 +152,9 @@ impl ElasticFlow {
                     self.look_by(at);
                 }
                 Event::JobChanged(change) => match change.phase {
-                    JobPhase::Running => self.runs(change.job, change.at),
+                    JobPhase::Running => {
+                        self.since.insert(change.job, change.at);
+                    }
                     JobPhase::Queued => self.look_by(change.at),
                     _ => {}
                 },
@@ -230,28 +229,17 @@ impl ElasticFlow {
         let open: Vec<Node> = self.open(cluster, &fixed);
         let slot_s = self.slot as f64 / 1e6;
         let free = self.free(cluster, &open, &fixed, slot_s);
-        let (placed, refused) =
-            if self.edf { (edf(&asks, free, slot_s), Vec::new()) } else { self.shares(&asks, &free, slot_s, &new) };
+        let Shares { placed, refused, changes } = match self.edf {
+            true => Shares { placed: edf(&asks, free, slot_s), ..Shares::default() },
+            false => self.shares(&asks, &free, slot_s, &new),
+        };
         for id in refused {
             self.rates.remove(&id);
             cluster.refuse(id);
         }
-        let moved = self.enact(cluster, &placed, open);
-        // Whatever starts anew keeps its plan from when it makes progress.
-        for id in self.changes.keys().copied().filter(|id| !moved.contains(id)).collect::<Vec<_>>() {
-            self.runs_on(id, cluster.now());
-        }
-    }
-
-    /// A job makes progress on its GPUs.
-    fn runs(&mut self, id: JobId, at: u64) {
-        self.since.insert(id, at);
-        self.runs_on(id, at);
-    }
-
-    fn runs_on(&mut self, id: JobId, at: u64) {
-        if let Some(slots) = self.changes.remove(&id) {
-            self.look_by(at.saturating_add(slots.saturating_mul(self.slot)));
+        self.enact(cluster, &placed, open);
+        if let Some(slots) = changes {
+            self.look_by(cluster.now().saturating_add(slots.saturating_mul(self.slot)));
         }
     }
 
@@ -307,21 +295,20 @@ impl ElasticFlow {
         .collect()
     }
 
-    /// ElasticFlow: admission, least shares and what is left. Returns jobs and their GPUs, and who is refused.
-    fn shares(
-        &mut self,
-        asks: &[Ask],
-        free: &Profile,
-        slot_s: f64,
-        new: &BTreeSet<JobId>,
-    ) -> (Vec<(JobId, u32)>, Vec<JobId>) {
+    /// ElasticFlow: admission, least shares and what is left.
+    fn shares(&self, asks: &[Ask], free: &Profile, slot_s: f64, new: &BTreeSet<JobId>) -> Shares {
         let refused = share::refused(asks, free, slot_s, &self.groups(new));
         let asks: Vec<Ask> = asks.iter().filter(|ask| !refused.contains(&ask.id)).cloned().collect();
         let (mut plans, profile) = share::lay_out(&asks, free, slot_s);
         let order = share::spend(&asks, &mut plans, profile, slot_s, self.spare);
-        let changes = asks.iter().zip(&plans).filter_map(|(ask, plan)| Some((ask.id, plan.changes()?)));
-        self.changes = changes.collect();
-        (order.into_iter().map(|job| (asks[job].id, plans[job].now())).collect(), refused.into_iter().collect())
+        // It looks when a job ends in any case, which is so much later as the job's start took.
+        let ends = plans.iter().filter(|plan| plan.now() > 0).filter_map(Plan::end).min();
+        let changes = plans.iter().filter_map(Plan::changes).min();
+        Shares {
+            placed: order.into_iter().map(|job| (asks[job].id, plans[job].now())).collect(),
+            refused: refused.into_iter().collect(),
+            changes: changes.filter(|slots| ends.is_none_or(|end| *slots < end)),
+        }
     }
 
     /// Jobs that are admitted or refused together, in the order of their submission.
@@ -332,8 +319,8 @@ impl ElasticFlow {
         }
     }
 
-    /// Gives jobs their numbers of GPUs, first to those that come first. Returns those that get other GPUs, or the same anew.
-    fn enact(&self, cluster: &mut Cluster, placed: &[(JobId, u32)], mut open: Vec<Node>) -> BTreeSet<JobId> {
+    /// Gives jobs their numbers of GPUs, first to those that come first.
+    fn enact(&self, cluster: &mut Cluster, placed: &[(JobId, u32)], mut open: Vec<Node>) {
         let leave: Vec<JobId> =
             placed.iter().filter(|(id, gpus)| *gpus == 0 && cluster.job(*id).holds()).map(|(id, _)| *id).collect();
         leave.iter().for_each(|id| cluster.preempt(*id));
@@ -362,11 +349,19 @@ impl ElasticFlow {
                 false => starts.push((id, place)),
             }
         }
-        let moved = moves.iter().map(|(id, ..)| *id).chain(starts.iter().map(|(id, _)| *id)).collect();
         cluster.reassign(moves);
         starts.into_iter().for_each(|(id, place)| cluster.start_with(id, place, None));
-        moved
     }
+}
+
+/// What jobs get.
+#[derive(Default)]
+struct Shares {
+    /// Jobs and their GPUs, in the order in which they are placed.
+    placed: Vec<(JobId, u32)>,
+    refused: Vec<JobId>,
+    /// The number of slots after which a plan first has another number of GPUs, if no job is to have ended until then.
+    changes: Option<u64>,
 }
 
 /// EDF: each job, by deadline, has the most that those before it leave.

@@ -44,6 +44,8 @@ pub(crate) struct Plan {
     pub(crate) stays: Vec<Stay>,
     /// Whether it meets its deadline.
     pub(crate) in_time: bool,
+    /// GPUs times slots for which it holds the GPUs of its last interval until that is over, beyond the job's end.
+    pub(crate) rest: u64,
 }
 
 impl Plan {
@@ -58,13 +60,18 @@ impl Plan {
         self.stays.iter().fold(0, |sum, stay| sum.saturating_add(of(stay)))
     }
 
+    /// The slot with which it is over.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.stays.last().map(|stay| stay.to)
+    }
+
     /// The slot in which it first has another number of GPUs than now.
     pub(crate) fn changes(&self) -> Option<u64> {
         self.stays.iter().find(|stay| stay.gpus != self.now()).map(|stay| stay.from)
     }
 }
 
-/// Free GPUs by the slot from which on there are so many, ascending, the first from 0 on; all are free in the end.
+/// Free GPUs by the slot from which on there are so many, ascending, the first from 0 on; all are free in the end. Intervals are as long as they can be.
 #[derive(Clone)]
 pub(crate) struct Profile(Vec<(u64, u32)>);
 
@@ -97,6 +104,7 @@ impl Profile {
             let (from, to) = (self.split(stay.from), self.split(stay.to));
             self.0[from..to].iter_mut().for_each(|(_, free)| *free = with(*free, stay.gpus));
         }
+        self.0.dedup_by_key(|(_, free)| *free);
     }
 
     /// Where the interval begins that begins in this slot, once there is one.
@@ -150,12 +158,12 @@ impl<'a> Walk<'a> {
     }
 
     pub(crate) fn done(self, end: f64) -> Plan {
-        Plan { stays: self.stays, in_time: end <= self.ask.due }
+        Plan { stays: self.stays, in_time: end <= self.ask.due, rest: 0 }
     }
 
     /// There are never as many GPUs as it needs.
     pub(crate) fn never(self) -> Plan {
-        Plan { stays: self.stays, in_time: false }
+        Plan { stays: self.stays, in_time: false, rest: 0 }
     }
 }
 
@@ -173,7 +181,7 @@ pub(crate) fn greedy(ask: &Ask, profile: &Profile, slot_s: f64) -> Plan {
 /// A job that keeps so many GPUs until it is done; none: for ever, as it is not known when.
 pub(crate) fn kept(gpus: u32, seconds: Option<f64>, slot_s: f64) -> Plan {
     let to = seconds.map_or(NEVER, |seconds| slots(seconds, slot_s).max(1));
-    Plan { stays: vec![Stay { from: 0, to, gpus }], in_time: true }
+    Plan { stays: vec![Stay { from: 0, to, gpus }], in_time: true, rest: 0 }
 }
 
 #[cfg(test)]
@@ -201,7 +209,7 @@ mod tests {
     #[test]
     fn a_job_goes_on_with_less_where_less_is_free() {
         let mut profile = Profile::new(4);
-        profile.take(&Plan { stays: vec![Stay { from: 0, to: 1, gpus: 3 }], in_time: true });
+        profile.take(&Plan { stays: vec![Stay { from: 0, to: 1, gpus: 3 }], in_time: true, rest: 0 });
         let plan = greedy(&ask(30.0, 100.0), &profile, 10.0);
         assert_eq!(plan.stays, [Stay { from: 0, to: 1, gpus: 1 }, Stay { from: 1, to: 2, gpus: 4 }]);
     }

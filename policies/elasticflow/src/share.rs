@@ -12,7 +12,7 @@ use crate::plan::{Ask, Plan, Profile, Walk, slots};
 pub(crate) enum Spare {
     /// The one that takes the fewest GPU-seconds more for each GPU (the paper).
     Least,
-    /// The one that takes the most (the artifact).
+    /// The one that takes the most, as the artifact counts it, which looks at all jobs again after each.
     Most,
 }
 
@@ -42,8 +42,13 @@ pub(crate) fn least(ask: &Ask, profile: &Profile, slot_s: f64, now: Option<u32>)
             Some(share) => ask.level(free.min(if at >= share.since { share.gpus } else { share.before })),
         };
         if let Some(end) = walk.go((from, to), level) {
-            let plan = walk.done(end);
-            return Plan { in_time: plan.in_time && share.is_some(), ..plan };
+            let mut plan = walk.done(end);
+            plan.in_time &= share.is_some();
+            let ends_before_due = to as f64 * slot_s < ask.due;
+            if let Some(last) = plan.stays.last().filter(|_| share.is_some() && ends_before_due) {
+                plan.rest = (to - last.to) * u64::from(last.gpus);
+            }
+            return plan;
         }
     }
     walk.never()
@@ -123,9 +128,7 @@ pub(crate) fn refused(asks: &[Ask], free: &Profile, slot_s: f64, groups: &[BTree
 
 /// A job with more GPUs now than in its plan.
 struct Raise {
-    /// Whether it has some already.
-    holds: bool,
-    /// GPU-slots more for each GPU more; in the order in which jobs are chosen.
+    /// GPU-slots more for each GPU more.
     marginal: f64,
     plan: Plan,
 }
@@ -139,44 +142,80 @@ fn raise(ask: &Ask, plan: &Plan, profile: &Profile, slot_s: f64, spare: Spare) -
     let mut free = profile.clone();
     free.give_back(plan);
     let raised = least(ask, &free, slot_s, Some(next));
-    if plan.in_time && !raised.in_time {
-        return None;
-    }
-    let marginal = (raised.cost() as f64 - plan.cost() as f64) / f64::from(next - plan.now());
-    let marginal = if spare == Spare::Most { -marginal } else { marginal };
-    Some(Raise { holds: plan.now() > 0, marginal, plan: raised })
+    let cost = |plan: &Plan| match spare {
+        Spare::Least => plan.cost() as f64,
+        Spare::Most => plan.cost() as f64 + plan.rest as f64,
+    };
+    let marginal = (cost(&raised) - cost(plan)) / f64::from(next - plan.now());
+    let makes_late = plan.in_time && !raised.in_time;
+    (spare == Spare::Most || !makes_late).then_some(Raise { marginal, plan: raised })
 }
 
 /// Gives jobs more levels now while any fits. Returns the jobs in the order in which they come to be placed.
-pub(crate) fn spend(asks: &[Ask], plans: &mut [Plan], mut profile: Profile, slot_s: f64, spare: Spare) -> Vec<usize> {
+pub(crate) fn spend(asks: &[Ask], plans: &mut [Plan], profile: Profile, slot_s: f64, spare: Spare) -> Vec<usize> {
+    let mut placed = match spare {
+        Spare::Least => give_to_least(asks, plans, profile, slot_s),
+        Spare::Most => give_to_most(asks, plans, profile, slot_s),
+    };
+    placed.sort_by_key(|job| std::cmp::Reverse(plans[*job].now()));
+    placed
+}
+
+/// The paper: jobs without GPUs first, then those that take the least; looks again at the job that it has just chosen. Returns the jobs as they won, those that did not first.
+fn give_to_least(asks: &[Ask], plans: &mut [Plan], mut profile: Profile, slot_s: f64) -> Vec<usize> {
+    let of = |job: usize, plans: &[Plan], profile: &Profile| {
+        raise(&asks[job], &plans[job], profile, slot_s, Spare::Least).map(|raise| (plans[job].now() > 0, raise))
+    };
     let mut won: Vec<usize> = vec![0; asks.len()];
     // Ties are for the job that came before in the last pass.
     let mut order: Vec<usize> = (0..asks.len()).collect();
-    let of = |job: usize, plans: &[Plan], profile: &Profile| raise(&asks[job], &plans[job], profile, slot_s, spare);
-    let mut raises: Vec<Option<Raise>> = order.iter().map(|job| of(*job, plans, &profile)).collect();
+    let mut raises: Vec<Option<(bool, Raise)>> = order.iter().map(|job| of(*job, plans, &profile)).collect();
     for turn in 1.. {
-        let key = |job: usize| raises[job].as_ref().map(|raise| (raise.holds, raise.marginal));
+        let key = |job: usize| raises[job].as_ref().map(|(holds, raise)| (*holds, raise.marginal));
         order.sort_by(|a, b| match (key(*a), key(*b)) {
             (Some(a), Some(b)) => a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)),
             (a, b) => b.is_some().cmp(&a.is_some()),
         });
         let Some(job) = order.first().copied().filter(|job| raises[*job].is_some()) else { break };
         // Others have taken GPUs since.
-        if let Some(raise) = of(job, plans, &profile) {
+        if let Some((_, raise)) = of(job, plans, &profile) {
             profile.give_back(&plans[job]);
             profile.take(&raise.plan);
             plans[job] = raise.plan;
             won[job] = turn;
         }
-        match spare {
-            // The paper looks again at the job that it has just chosen, the artifact at all.
-            Spare::Least => raises[job] = of(job, plans, &profile),
-            Spare::Most => raises = (0..asks.len()).map(|job| of(job, plans, &profile)).collect(),
-        }
+        raises[job] = of(job, plans, &profile);
     }
-    let mut placed: Vec<usize> = (0..asks.len()).collect();
-    placed.sort_by_key(|job| (std::cmp::Reverse(plans[*job].now()), won[*job]));
-    placed
+    let mut jobs: Vec<usize> = (0..asks.len()).collect();
+    jobs.sort_by_key(|job| won[*job]);
+    jobs
+}
+
+/// The artifact: jobs without GPUs first, then those that take the most; looks again at all. Returns the jobs as they stood in the end: one that can have no more stands
+/// where it last stood.
+fn give_to_most(asks: &[Ask], plans: &mut [Plan], mut profile: Profile, slot_s: f64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..asks.len()).collect();
+    let mut worth: Vec<f64> = vec![f64::NEG_INFINITY; asks.len()];
+    if profile.now() == 0 {
+        return order;
+    }
+    loop {
+        let mut raises: Vec<Option<Raise>> = Vec::new();
+        for (job, ask) in asks.iter().enumerate() {
+            let raise = raise(ask, &plans[job], &profile, slot_s, Spare::Most);
+            if ask.next(plans[job].now()).is_some() {
+                let marginal = |raise: &Raise| if plans[job].now() == 0 { f64::INFINITY } else { raise.marginal };
+                worth[job] = raise.as_ref().map_or(f64::NEG_INFINITY, marginal);
+            }
+            raises.push(raise);
+        }
+        // Ties are for the job that came before in the last pass.
+        order.sort_by(|a, b| worth[*b].total_cmp(&worth[*a]));
+        let Some((job, raise)) = order.iter().find_map(|job| Some((*job, raises[*job].take()?))) else { return order };
+        profile.give_back(&plans[job]);
+        profile.take(&raise.plan);
+        plans[job] = raise.plan;
+    }
 }
 
 #[cfg(test)]

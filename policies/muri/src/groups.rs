@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use arrayvec::ArrayVec;
 use mwmatching::{Matching, SENTINEL};
 use sandtable_policy::{Cluster, GpuId, GpuTypeId, Job, JobId};
 use sandtable_stages::{Step, measured, period};
@@ -19,6 +20,9 @@ const RESOURCES: f64 = 4.0;
 const MOST_MATCHED: usize = 256;
 const WORK: usize = 1 << 22;
 
+/// Most jobs of a group.
+pub const MOST: usize = 4;
+
 /// Most times of groups that are remembered.
 const REMEMBERED: usize = 1 << 16;
 
@@ -29,14 +33,14 @@ type Class = u32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Each with where it stands in the order.
-    jobs: Vec<(usize, JobId)>,
+    jobs: ArrayVec<(usize, JobId), MOST>,
     /// What its jobs take, ascending; empty: not known, and its job goes alone.
-    classes: Vec<Class>,
+    classes: ArrayVec<Class, MOST>,
 }
 
 impl Group {
     fn of(job: &Job, rank: usize, times: &mut Times) -> Group {
-        Group { jobs: vec![(rank, job.id)], classes: times.class(job).into_iter().collect() }
+        Group { jobs: [(rank, job.id)].into_iter().collect(), classes: times.class(job).into_iter().collect() }
     }
 
     fn join(&mut self, other: Group) {
@@ -120,9 +124,7 @@ impl Crowd {
             let job = asked.first(group);
             match crowd.0.iter_mut().find(|(types, ..)| *types == job.gpu_types) {
                 Some((_, asks, _)) => *asks += job.gpus,
-                None => {
-                    crowd.0.push((job.gpu_types.clone(), job.gpus, asked.places.left_of(asked.cluster, &job.gpu_types)))
-                }
+                None => crowd.0.push((job.gpu_types.clone(), job.gpus, asked.places.left_of(&job.gpu_types))),
             }
         }
         crowd
@@ -143,7 +145,10 @@ impl Crowd {
 }
 
 /// Groups and their GPUs.
-pub type Placed = Vec<(Vec<JobId>, Vec<GpuId>)>;
+pub type Placed = Vec<(Ids, Vec<GpuId>)>;
+
+/// The jobs of a group.
+pub type Ids = ArrayVec<JobId, MOST>;
 
 impl Asked<'_> {
     fn job(&self, id: JobId) -> &Job {
@@ -155,7 +160,7 @@ impl Asked<'_> {
         let mut places = self.places.clone();
         let place = |id: &JobId| {
             let job = self.job(*id);
-            Some((vec![*id], places.take(self.cluster, job.gpus, &job.gpu_types)?))
+            Some(([*id].into_iter().collect(), places.take(job.gpus, &job.gpu_types)?))
         };
         self.order.iter().filter_map(place).collect()
     }
@@ -172,20 +177,29 @@ impl Asked<'_> {
         }
         let mut groups: Vec<Group> = sizes.into_iter().flatten().flat_map(|group| self.split(group, times)).collect();
         groups.sort_by_key(|group| group.jobs.iter().map(|(rank, _)| *rank).min());
-        let take = |places: &mut Places, group: &Group| {
+        let mut places = self.places.clone();
+        groups.retain(|group| {
             let job = self.first(group);
-            places.take(self.cluster, job.gpus, &job.gpu_types)
-        };
-        let mut places = self.places.clone();
-        let mut placed: Vec<(Group, Vec<GpuId>)> =
-            groups.into_iter().filter_map(|group| take(&mut places, &group).map(|gpus| (group, gpus))).collect();
+            places.reserve(job.gpus, &job.gpu_types)
+        });
+        let in_order = groups.clone();
         // Whole nodes first, as in the simulator, if all find a place so.
-        placed.sort_by_key(|(group, _)| std::cmp::Reverse(self.gpus(group)));
+        groups.sort_by_key(|group| std::cmp::Reverse(self.gpus(group)));
+        self.placed(&groups).unwrap_or_else(|| {
+            let mut placed = self.placed(&in_order).unwrap_or_default();
+            placed.sort_by_key(|(_, gpus)| std::cmp::Reverse(gpus.len()));
+            placed
+        })
+    }
+
+    /// These groups in this order, if all find a place.
+    fn placed(&self, groups: &[Group]) -> Option<Placed> {
         let mut places = self.places.clone();
-        let anew: Option<Vec<Vec<GpuId>>> = placed.iter().map(|(group, _)| take(&mut places, group)).collect();
-        let (groups, in_order): (Vec<Group>, Vec<Vec<GpuId>>) = placed.into_iter().unzip();
-        let ids = |group: Group| group.jobs.into_iter().map(|(_, id)| id).collect();
-        groups.into_iter().map(ids).zip(anew.unwrap_or(in_order)).collect()
+        let place = |group: &Group| {
+            let job = self.first(group);
+            Some((group.jobs.iter().map(|(_, id)| *id).collect(), places.take(job.gpus, &job.gpu_types)?))
+        };
+        groups.iter().map(place).collect()
     }
 
     /// A job of a group: all of them ask for the same GPUs.
@@ -217,7 +231,7 @@ impl Asked<'_> {
             let jobs = &sizes[size];
             let job = self.job(jobs[0].1);
             let is_next = jobs.get(chosen[size]).is_some_and(|(next, _)| *next <= rank);
-            if is_next && places.take(self.cluster, job.gpus, &job.gpu_types).is_some() {
+            if is_next && places.reserve(job.gpus, &job.gpu_types) {
                 chosen[size] = (chosen[size] + self.most).min(jobs.len());
             }
         }
@@ -358,7 +372,7 @@ mod tests {
         let places = Places::empty(&cluster, |_| false);
         let asked = Asked { cluster: &cluster, order: &order, places: &places, most };
         let mut found: Vec<Vec<JobId>> =
-            asked.in_groups(&mut Times::default()).into_iter().map(|(jobs, _)| jobs).collect();
+            asked.in_groups(&mut Times::default()).into_iter().map(|(jobs, _)| jobs.to_vec()).collect();
         found.iter_mut().for_each(|jobs| jobs.sort_unstable());
         found
     }

@@ -15,7 +15,7 @@ use sandtable_policy::{
     Knowledge, Param, Policy, PolicyError, Rounds, Setup, Trigger, ascending, driver::needed, host,
 };
 
-use groups::{Asked, Placed, Times};
+use groups::{Asked, Ids, Placed, Times};
 use places::Places;
 
 /// What jobs are in the order of.
@@ -173,29 +173,42 @@ impl Muri {
         let most = self.most.min(cluster.tenancy() as usize);
         let asked = Asked { cluster, order: &order, places: &places, most };
         let placed = if most > 1 { asked.in_groups(&mut self.times) } else { asked.alone() };
-        let placed = keep(cluster, &placed, places.clone()).unwrap_or(placed);
-        let of_group = |(jobs, gpus): (Vec<JobId>, Vec<GpuId>)| jobs.into_iter().map(move |id| (id, gpus.clone()));
-        let standing = cluster.holders().filter(|job| stands(job)).map(|job| (job.id, job.held.clone()));
-        let all: BTreeMap<JobId, Vec<GpuId>> = placed.into_iter().flat_map(of_group).chain(standing).collect();
-        self.rounds.give(cluster, all);
+        let kept = keep(cluster, &placed, places.clone());
+        let (mut stay, mut moves): (Vec<JobId>, BTreeMap<JobId, Vec<GpuId>>) = Default::default();
+        for (at, (jobs, anew)) in placed.iter().enumerate() {
+            let gpus = match &kept {
+                Some(kept) => kept[at].as_deref().or_else(|| held(cluster, jobs)).unwrap_or_default(),
+                None => anew,
+            };
+            for id in jobs {
+                let job = cluster.job(*id);
+                match job.holds() && job.held == gpus {
+                    true => stay.push(*id),
+                    false => drop(moves.insert(*id, gpus.to_vec())),
+                }
+            }
+        }
+        stay.sort_unstable();
+        let leaves = |job: &&Job| job.may_be_moved() && !stands(job) && stay.binary_search(&job.id).is_err();
+        let leave: Vec<JobId> = cluster.holders().filter(leaves).map(|job| job.id).collect();
+        self.rounds.change(cluster, leave, moves);
     }
 }
 
-/// The same groups where those that run keep their GPUs, and the others get what is left; none where that is too scattered for them.
-fn keep(cluster: &Cluster, placed: &Placed, mut places: Places) -> Option<Placed> {
-    let held = |jobs: &[JobId]| {
-        let mut all = jobs.iter().map(|id| &cluster.job(*id).held).filter(|held| !held.is_empty());
-        let first = all.next()?;
-        all.all(|other| other == first).then(|| first.clone())
-    };
-    let mut kept: Vec<Option<Vec<GpuId>>> = Vec::new();
-    for (jobs, _) in placed {
-        kept.push(held(jobs).filter(|gpus| places.take_these(cluster, gpus)));
-    }
-    let place = |((jobs, _), kept): (&(Vec<JobId>, _), Option<Vec<GpuId>>)| {
+/// The GPUs that jobs of a group hold, if all that do hold the same.
+fn held<'a>(cluster: &'a Cluster, jobs: &[JobId]) -> Option<&'a [GpuId]> {
+    let mut all = jobs.iter().map(|id| &cluster.job(*id).held).filter(|held| !held.is_empty());
+    let first = all.next()?;
+    all.all(|other| other == first).then_some(first)
+}
+
+/// GPUs of groups where those that run keep theirs (none), and the others get what is left; none at all where that is too scattered for them.
+fn keep(cluster: &Cluster, placed: &Placed, mut places: Places) -> Option<Vec<Option<Vec<GpuId>>>> {
+    let mut keeps = |jobs: &[JobId]| held(cluster, jobs).is_some_and(|gpus| places.take_these(cluster, gpus));
+    let kept: Vec<bool> = placed.iter().map(|(jobs, _)| keeps(jobs)).collect();
+    let place = |((jobs, _), keeps): (&(Ids, _), bool)| {
         let job = cluster.job(jobs[0]);
-        let gpus = kept.or_else(|| places.take(cluster, job.gpus, &job.gpu_types))?;
-        Some((jobs.clone(), gpus))
+        if keeps { Some(None) } else { places.take(job.gpus, &job.gpu_types).map(Some) }
     };
     placed.iter().zip(kept).map(place).collect()
 }

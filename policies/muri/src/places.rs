@@ -8,12 +8,32 @@ use sandtable_policy::{Cluster, GpuId, GpuTypeId, Job, NodeId};
 /// GPUs that may be given away.
 #[derive(Clone)]
 pub struct Places {
-    /// Of each node, ascending.
-    free: Vec<Vec<GpuId>>,
-    /// The most that a node of each type has.
-    node_size: Vec<u32>,
+    /// By node, ascending.
+    gpus: Vec<GpuId>,
+    nodes: Vec<Node>,
+    types: Vec<Type>,
     /// How many are left.
     left: u32,
+    /// Nodes of the place that was found last, and how many GPUs of each.
+    found: Vec<(usize, u32)>,
+}
+
+/// What is left of a node: a part of [`Places::gpus`].
+#[derive(Clone, Copy)]
+struct Node {
+    of_type: GpuTypeId,
+    /// GPUs that it has at all.
+    size: u32,
+    first: u32,
+    free: u32,
+}
+
+#[derive(Clone)]
+struct Type {
+    /// The most GPUs that one of its nodes has.
+    node_size: u32,
+    /// By size of a gang: the first node that may have room for one. Nodes only lose GPUs, so that none before it will.
+    may_have_room: Vec<u32>,
 }
 
 impl Places {
@@ -22,80 +42,103 @@ impl Places {
         let kept: BTreeSet<GpuId> =
             cluster.holders().filter(|job| keeps(job)).flat_map(|job| job.held.clone()).collect();
         let mut node_size = vec![0; cluster.types()];
-        let nodes = 0..cluster.node_count() as NodeId;
-        let free: Vec<Vec<GpuId>> = nodes
-            .map(|node| {
-                let gpus = cluster.node_gpus(node);
-                let size = &mut node_size[cluster.node_type(node) as usize];
-                *size = (*size).max(gpus.len() as u32);
-                if cluster.is_up(node) { gpus.filter(|gpu| !kept.contains(gpu)).collect() } else { Vec::new() }
-            })
-            .collect();
-        let left = free.iter().map(|gpus| gpus.len() as u32).sum();
-        Places { free, node_size, left }
+        let (mut gpus, mut nodes) = (Vec::new(), Vec::with_capacity(cluster.node_count()));
+        for node in 0..cluster.node_count() as NodeId {
+            let (all, of_type, first) = (cluster.node_gpus(node), cluster.node_type(node), gpus.len() as u32);
+            let size = all.len() as u32;
+            node_size[of_type as usize] = size.max(node_size[of_type as usize]);
+            if cluster.is_up(node) {
+                gpus.extend(all.filter(|gpu| !kept.contains(gpu)));
+            }
+            nodes.push(Node { of_type, size, first, free: gpus.len() as u32 - first });
+        }
+        let of_type = |node_size: u32| Type { node_size, may_have_room: vec![0; node_size as usize + 1] };
+        let left = gpus.len() as u32;
+        Places { gpus, nodes, types: node_size.into_iter().map(of_type).collect(), left, found: Vec::new() }
     }
 
     /// How many GPUs of these types are left.
-    pub fn left_of(&self, cluster: &Cluster, types: &[GpuTypeId]) -> u32 {
-        let of_types = |(node, _): &(usize, &Vec<GpuId>)| types.contains(&cluster.node_type(*node as NodeId));
-        self.free.iter().enumerate().filter(of_types).map(|(_, free)| free.len() as u32).sum()
+    pub fn left_of(&self, types: &[GpuTypeId]) -> u32 {
+        self.nodes.iter().filter(|node| types.contains(&node.of_type)).map(|node| node.free).sum()
     }
 
     /// Takes a place for so many GPUs of the first of these types that has one; returns them.
-    pub fn take(&mut self, cluster: &Cluster, gpus: u32, types: &[GpuTypeId]) -> Option<Vec<GpuId>> {
-        let found = types.iter().find_map(|gpu_type| self.find(cluster, gpus, *gpu_type))?;
-        let mut taken = Vec::with_capacity(gpus as usize);
-        for (node, count) in found {
-            taken.extend(self.free[node].drain(..count));
+    pub fn take(&mut self, gpus: u32, types: &[GpuTypeId]) -> Option<Vec<GpuId>> {
+        let mut taken = Vec::new();
+        self.find_and_take(gpus, types, |gpus| taken.extend_from_slice(gpus)).then_some(taken)
+    }
+
+    /// As [`Places::take`]; returns whether there was one.
+    pub fn reserve(&mut self, gpus: u32, types: &[GpuTypeId]) -> bool {
+        self.find_and_take(gpus, types, |_| ())
+    }
+
+    fn find_and_take(&mut self, gpus: u32, types: &[GpuTypeId], mut hand_on: impl FnMut(&[GpuId])) -> bool {
+        if !types.iter().any(|gpu_type| self.find(gpus, *gpu_type)) {
+            return false;
+        }
+        for (node, count) in &self.found {
+            let node = &mut self.nodes[*node];
+            hand_on(&self.gpus[node.first as usize..(node.first + count) as usize]);
+            (node.first, node.free) = (node.first + count, node.free - count);
         }
         self.left -= gpus;
-        Some(taken)
+        true
     }
 
     /// Takes exactly these GPUs; returns whether all of them were there.
     pub fn take_these(&mut self, cluster: &Cluster, gpus: &[GpuId]) -> bool {
-        let there = |gpu: &GpuId| self.free[cluster.node(*gpu) as usize].binary_search(gpu).is_ok();
-        if !gpus.iter().all(there) {
+        let of = |node: &Node| node.first as usize..(node.first + node.free) as usize;
+        let node = |gpu: &GpuId| cluster.node(*gpu) as usize;
+        if !gpus.iter().all(|gpu| self.gpus[of(&self.nodes[node(gpu)])].binary_search(gpu).is_ok()) {
             return false;
         }
         for gpu in gpus {
-            self.free[cluster.node(*gpu) as usize].retain(|other| other != gpu);
+            let node = &mut self.nodes[node(gpu)];
+            let free = &mut self.gpus[of(node)];
+            let at = free.partition_point(|other| other < gpu);
+            free.copy_within(at + 1.., at);
+            node.free -= 1;
         }
         self.left -= gpus.len() as u32;
         true
     }
 
-    /// Nodes, and how many GPUs of each.
-    fn find(&self, cluster: &Cluster, gpus: u32, gpu_type: GpuTypeId) -> Option<Vec<(usize, usize)>> {
-        let size = self.node_size[gpu_type as usize];
+    /// Finds a place, if there is one: `found` has it then.
+    fn find(&mut self, gpus: u32, gpu_type: GpuTypeId) -> bool {
+        self.found.clear();
+        let of = &mut self.types[gpu_type as usize];
+        let size = of.node_size;
         if gpus > self.left || size == 0 {
-            return None;
+            return false;
         }
-        let of_type = |(node, free): (usize, &Vec<GpuId>)| {
-            (cluster.node_type(node as NodeId) == gpu_type).then_some((node, free.len() as u32))
-        };
-        let nodes = || self.free.iter().enumerate().filter_map(of_type);
         if gpus <= size {
-            return nodes().find(|(_, free)| *free >= gpus).map(|(node, _)| vec![(node, gpus as usize)]);
+            let from = &mut of.may_have_room[gpus as usize];
+            let has_room = |node: &Node| node.of_type == gpu_type && node.free >= gpus;
+            let skipped = self.nodes[*from as usize..].iter().take_while(|node| !has_room(node)).count();
+            *from += skipped as u32;
+            self.found.extend(((*from as usize) < self.nodes.len()).then_some((*from as usize, gpus)));
+            return !self.found.is_empty();
         }
+        let nodes = || self.nodes.iter().enumerate().filter(|(_, node)| node.of_type == gpu_type);
         let mut rest = gpus;
-        let mut found: Vec<(usize, usize)> = Vec::new();
-        for (node, free) in nodes().filter(|(_, free)| *free > 0) {
-            if free <= rest && free as usize == cluster.node_gpus(node as NodeId).len() {
-                found.push((node, free as usize));
-                rest -= free;
+        for (at, node) in nodes().filter(|(_, node)| node.free > 0) {
+            if node.free <= rest && node.free == node.size {
+                self.found.push((at, node.free));
+                rest -= node.free;
             }
         }
         // What is left is part of a node.
         if rest >= size {
-            return None;
+            return false;
         }
         if rest > 0 {
-            let other = |(node, free): &(usize, u32)| *free >= rest && found.iter().all(|(taken, _)| taken != node);
-            let (node, _) = nodes().find(other)?;
-            found.push((node, rest as usize));
+            let is_taken = |at: usize| self.found.iter().any(|(taken, _)| *taken == at);
+            let other = nodes().find(|(at, node)| node.free >= rest && !is_taken(*at)).map(|(at, _)| at);
+            self.found.extend(other.map(|at| (at, rest)));
+            return other.is_some();
         }
-        Some(found)
+        true
     }
 }
 
@@ -109,21 +152,21 @@ mod tests {
     fn nodes_of_one_type_may_differ() {
         let cluster = cluster(&[8, 4, 4]);
         let all = || Places::empty(&cluster, |_| false);
-        assert_eq!(all().take(&cluster, 16, &[0]), Some((0..16).collect()));
-        assert_eq!(all().take(&cluster, 10, &[0]), Some((0..10).collect()));
-        assert_eq!(all().take(&cluster, 17, &[0]), None);
+        assert_eq!(all().take(16, &[0]), Some((0..16).collect()));
+        assert_eq!(all().take(10, &[0]), Some((0..10).collect()));
+        assert_eq!(all().take(17, &[0]), None);
     }
 
     #[test]
     fn gangs_get_the_first_node_with_room_and_whole_nodes() {
         let cluster = cluster(&[4, 4, 4]);
         let mut places = Places::empty(&cluster, |_| false);
-        assert_eq!(places.take(&cluster, 3, &[0]), Some(vec![0, 1, 2]));
-        assert_eq!(places.take(&cluster, 2, &[0]), Some(vec![4, 5]));
-        assert_eq!(places.take(&cluster, 1, &[0]), Some(vec![3]));
-        assert_eq!(places.clone().take(&cluster, 6, &[0]), Some(vec![8, 9, 10, 11, 6, 7]));
-        assert_eq!(places.take(&cluster, 7, &[0]), None);
+        assert_eq!(places.take(3, &[0]), Some(vec![0, 1, 2]));
+        assert_eq!(places.take(2, &[0]), Some(vec![4, 5]));
+        assert_eq!(places.take(1, &[0]), Some(vec![3]));
+        assert_eq!(places.clone().take(6, &[0]), Some(vec![8, 9, 10, 11, 6, 7]));
+        assert_eq!(places.take(7, &[0]), None);
         assert!(places.take_these(&cluster, &[6, 9]) && !places.take_these(&cluster, &[9]));
-        assert_eq!((places.left_of(&cluster, &[0]), places.take(&cluster, 4, &[0])), (4, None));
+        assert_eq!((places.left_of(&[0]), places.take(4, &[0])), (4, None));
     }
 }

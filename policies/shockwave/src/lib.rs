@@ -45,6 +45,8 @@ pub struct Shockwave {
     /// Jobs of the rounds to come, and the number of the first of them.
     plan: Vec<Vec<JobId>>,
     planned_at: u64,
+    /// The round before which a plan is made anew, if no job comes or goes until then.
+    replan_at: u64,
     /// Rounds that have begun.
     begun: u64,
     /// Whether jobs or nodes have come or gone since the plan was made.
@@ -55,9 +57,10 @@ pub struct Shockwave {
 /// What is kept of a job.
 #[derive(Default)]
 struct Account {
-    /// Seconds that it was at work in leases, and what it trained in them.
-    ran_s: f64,
+    /// What it trained in leases.
     measured: Measured,
+    /// The round from which on that is counted.
+    came: u64,
     /// Seconds of work that it had when it came, where its epochs are not known.
     all_s: f64,
     epochs: Option<Epochs>,
@@ -166,6 +169,7 @@ impl Policy for Shockwave {
             jobs: BTreeMap::new(),
             plan: Vec::new(),
             planned_at: 0,
+            replan_at: config.number("replan") as u64,
             begun: 0,
             is_stale: false,
             rounds: Rounds::default(),
@@ -190,23 +194,37 @@ impl Policy for Shockwave {
 
 impl Shockwave {
     fn take_in(&mut self, batch: &Batch, cluster: &Cluster) {
+        let mut leased: BTreeMap<GpuTypeId, Vec<(JobId, f64)>> = BTreeMap::new();
         for event in &batch.events {
             match event {
                 Event::JobArrived(arrival) if cluster.get(arrival.job).is_some_and(|job| job.gpus > 0) => {
-                    self.jobs.insert(arrival.job, Account::default());
+                    let came = if self.from_start { 0 } else { self.begun };
+                    self.jobs.insert(arrival.job, Account { came, ..Account::default() });
                     self.is_stale = true;
                 }
                 Event::JobEnded(end) => {
                     self.jobs.remove(&end.job);
                     self.is_stale = true;
+                    self.replan_at = self.begun + self.replan;
                 }
                 Event::LeaseEnded(lease) => {
-                    if let Some(account) = self.jobs.get_mut(&lease.job) {
-                        account.ran_s += lease.seconds - lease.restart;
+                    if self.knows_epochs
+                        && let Some(job) = cluster.get(lease.job)
+                    {
+                        leased.entry(job.gpu_types[0]).or_default().push((lease.job, lease.seconds - lease.restart));
                     }
                 }
                 Event::NodeChanged(_) => self.is_stale = true,
                 _ => {}
+            }
+        }
+        let round_s = self.round as f64 / 1e6;
+        for (kind, leases) in leased {
+            let told = host::epochs(kind, leases.iter().map(|(id, _)| *id).collect());
+            for ((id, seconds), told) in leases.into_iter().zip(told) {
+                if let Some(account) = self.jobs.get_mut(&id) {
+                    account.measured.look(&told, seconds, self.begun - account.came, round_s);
+                }
             }
         }
     }
@@ -225,18 +243,25 @@ impl Shockwave {
         if all_run && !self.is_stale {
             return self.jobs.keys().copied().collect();
         }
-        self.forecast(cluster);
+        let is_due = self.begun >= self.replan_at;
+        if is_due {
+            self.replan_at = self.begun + self.replan;
+        }
+        let is_over = is_due || self.begun - self.planned_at >= self.plan.len() as u64;
+        if self.is_stale || is_over {
+            self.forecast(cluster);
+        }
         if self.is_stale {
             self.note(cluster, up);
-            self.plan.clear();
-            self.is_stale = false;
         }
         if all_run {
+            self.plan.clear();
+            self.is_stale = false;
             return self.jobs.keys().copied().collect();
         }
-        let at = self.begun - self.planned_at;
-        if at >= self.replan || at >= self.plan.len() as u64 {
+        if self.is_stale || is_over {
             self.make_plan(cluster, (up, gpus), &kept);
+            self.is_stale = false;
         }
         let planned = self.plan.get((self.begun - self.planned_at) as usize).map_or(&[][..], Vec::as_slice);
         let is_there = |id: &JobId| self.jobs.contains_key(id) && !kept.contains(id);
@@ -244,6 +269,9 @@ impl Shockwave {
         let mut room = chosen.iter().fold(gpus, |room, id| room.saturating_sub(cluster.job(*id).gpus));
         chosen.extend(&kept);
         chosen.sort_unstable();
+        if room == 0 {
+            return chosen;
+        }
         let mut others: Vec<(f64, JobId)> = self
             .jobs
             .iter()
@@ -263,14 +291,14 @@ impl Shockwave {
 
     /// Looks at what each job has done and has left.
     fn forecast(&mut self, cluster: &Cluster) {
+        let round_s = self.round as f64 / 1e6;
         if self.knows_epochs {
             let mut of_type: BTreeMap<GpuTypeId, Vec<JobId>> = BTreeMap::new();
             self.jobs.keys().for_each(|id| of_type.entry(cluster.job(*id).gpu_types[0]).or_default().push(*id));
             for (kind, ids) in of_type {
                 for (id, told) in ids.iter().zip(host::epochs(kind, ids.clone())) {
                     if let Some(account) = self.jobs.get_mut(id) {
-                        account.measured.look(&told, account.ran_s);
-                        account.epochs = Epochs::told(&told, &account.measured, self.tolerance);
+                        account.epochs = Epochs::told(&told, &mut account.measured, round_s, self.tolerance);
                     }
                 }
             }
@@ -281,7 +309,11 @@ impl Shockwave {
             let left = if left.is_finite() { left } else { UNKNOWN };
             if let Some(account) = self.jobs.get_mut(id) {
                 account.all_s = account.all_s.max(left);
-                account.epochs = Some(Epochs::of_time(account.all_s - left, left));
+                let done_s = account.all_s - left;
+                match &mut account.epochs {
+                    Some(epochs) => epochs.set_time(done_s, left),
+                    None => account.epochs = Some(Epochs::of_time(done_s, left)),
+                }
             }
         }
         for account in self.jobs.values_mut() {

@@ -4,12 +4,11 @@
 //! longest job's time left, which is a least number of rounds of each job, the best numbers are had by giving one round after another to the job that gains the most for a GPU. The bound itself is
 //! found by ternary search. Both programs are so solved exactly where each job has one GPU; gangs may leave a few rounds out.
 
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
+mod layout;
+#[cfg(test)]
+mod plain;
 
-/// Times that all pairs of rounds are looked at for exchanges, at most; and jobs of pairs that are looked at, about.
-const EXCHANGES: usize = 20;
-const LOOKED_AT: usize = 400_000;
+pub use layout::layout;
 
 /// Progress at which the logarithm is taken, linear in between; the logarithm of 0 is that of [`NOTHING`].
 const BASES: [f64; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
@@ -60,35 +59,32 @@ impl Bidder {
     }
 
     /// Weighted logarithm of the progress that it has made after so many rounds.
-    fn welfare(&self, rounds: u32, horizon: &Horizon) -> f64 {
+    fn welfare(&self, rounds: u32, horizon: &Horizon, logs: &[f64; BASES.len()]) -> f64 {
         let progress = (self.done + self.trained(rounds, horizon)) / self.epochs;
         let at = BASES[1..BASES.len() - 1].partition_point(|base| *base <= progress);
-        let log = |base: f64| libm::log(if base == 0.0 { NOTHING } else { base });
         let (low, high) = (BASES[at], BASES[at + 1]);
         let part = ((progress - low) / (high - low)).clamp(0.0, 1.0);
-        self.weight * (log(low) * (1.0 - part) + log(high) * part)
+        self.weight * (logs[at] * (1.0 - part) + logs[at + 1] * part)
     }
 
     /// Seconds that are left after so many rounds.
     fn left_after(&self, rounds: u32, horizon: &Horizon) -> f64 {
-        (self.left_s - self.trained(rounds, horizon) * self.epoch_s).max(0.0)
+        (self.left_s - self.trained(rounds, horizon) * self.epoch_s).max(0.0) + 0.0
     }
 
-    /// Rounds after which at most so many seconds are left, or as many as are of use.
-    fn least_for(&self, left_s: f64, horizon: &Horizon) -> u32 {
-        let most = self.most(horizon);
+    /// Rounds after which at most so many seconds are left, or as many as are of use, which are `most`.
+    fn least_for(&self, left_s: f64, most: u32, horizon: &Horizon) -> u32 {
+        if self.left_s <= left_s {
+            return self.least.min(most);
+        }
         let rounds = ((self.left_s - left_s) / horizon.round_s).ceil().max(0.0);
         (rounds as u32).max(self.least).min(most)
     }
 }
 
-/// The value of these numbers of rounds.
-pub fn value(bidders: &[Bidder], rounds: &[u32], horizon: &Horizon) -> f64 {
-    let of_all = (bidders.len() as f64) * f64::from(horizon.rounds);
-    let pairs = || bidders.iter().zip(rounds);
-    let welfare: f64 = pairs().map(|(bidder, rounds)| bidder.welfare(*rounds, horizon)).sum();
-    let longest = pairs().map(|(bidder, rounds)| bidder.left_after(*rounds, horizon)).fold(0.0, f64::max);
-    welfare / of_all - horizon.makespan * longest
+/// The logarithms of [`BASES`].
+fn logs() -> [f64; BASES.len()] {
+    BASES.map(|base| libm::log(if base == 0.0 { NOTHING } else { base }))
 }
 
 /// The best number of rounds of each job; none: what they must have at least is more than there is, or more than is of use to one.
@@ -96,30 +92,13 @@ pub fn rounds(bidders: &[Bidder], horizon: &Horizon) -> Option<Vec<u32>> {
     if bidders.iter().any(|bidder| bidder.least > bidder.most(horizon)) {
         return None;
     }
-    let mut bids: Vec<(f64, usize, u32)> = Vec::new();
-    for (at, bidder) in bidders.iter().enumerate() {
-        let mut gain = f64::INFINITY;
-        for had in 0..bidder.most(horizon) {
-            let more = bidder.welfare(had + 1, horizon) - bidder.welfare(had, horizon);
-            // It never rises but by rounding.
-            gain = gain.min(more / f64::from(bidder.gpus));
-            bids.push((gain, at, had));
-        }
-    }
-    bids.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
-    let with = |bound: f64| {
-        let rounds = fill(bidders, &bids, bound, horizon)?;
-        Some((value(bidders, &rounds, horizon), rounds))
-    };
+    let mut market = Market::of(bidders, horizon);
     // Bounds that ask for other numbers of rounds; without one they are those of the bidders themselves.
-    let mut bounds: Vec<f64> = Vec::new();
-    for bidder in bidders {
-        bounds.extend((0..=bidder.most(horizon)).map(|rounds| bidder.left_after(rounds, horizon)));
-    }
-    bounds.sort_by(f64::total_cmp);
+    let mut bounds: Vec<u64> = market.left_s.iter().map(|left_s| left_s.to_bits()).collect();
+    bounds.sort_unstable();
     bounds.dedup();
-    let mut best = with(f64::INFINITY)?;
-    let worth = |at: usize| with(bounds[at]).map_or(f64::NEG_INFINITY, |(value, _)| value);
+    let mut best = (market.worth(f64::INFINITY)?, f64::INFINITY);
+    let mut worth = |at: usize| market.worth(f64::from_bits(bounds[at])).unwrap_or(f64::NEG_INFINITY);
     let (mut low, mut high) = (0, bounds.len().saturating_sub(1));
     while high - low > 8 {
         let third = (high - low) / 3;
@@ -131,112 +110,135 @@ pub fn rounds(bidders: &[Bidder], horizon: &Horizon) -> Option<Vec<u32>> {
             high -= third;
         }
     }
-    for bound in bounds.iter().skip(low).take(high + 1 - low) {
-        if let Some(found) = with(*bound)
-            && found.0 > best.0
-        {
-            best = found;
+    for at in low..bounds.len().min(high + 1) {
+        let found = worth(at);
+        if found > best.0 {
+            best = (found, f64::from_bits(bounds[at]));
         }
     }
-    Some(best.1)
+    market.worth(best.1);
+    Some(market.rounds)
 }
 
-/// Numbers of rounds with which at most `bound` seconds are left of each job, as far as rounds are of use to it; what is left over goes to the highest bids.
-fn fill(bidders: &[Bidder], bids: &[(f64, usize, u32)], bound: f64, horizon: &Horizon) -> Option<Vec<u32>> {
-    let mut rounds: Vec<u32> = bidders.iter().map(|bidder| bidder.least_for(bound, horizon)).collect();
-    let taken: u64 =
-        bidders.iter().zip(&rounds).map(|(bidder, rounds)| u64::from(bidder.gpus) * u64::from(*rounds)).sum();
-    let mut room = (u64::from(horizon.gpus) * u64::from(horizon.rounds)).checked_sub(taken)?;
-    for (_, at, had) in bids {
-        let gpus = u64::from(bidders[*at].gpus);
-        if rounds[*at] == *had && gpus <= room {
-            rounds[*at] += 1;
-            room -= gpus;
-        }
-    }
-    Some(rounds)
+/// What each number of rounds is to each bidder, and what they bid for one more.
+struct Market<'a> {
+    bidders: &'a [Bidder],
+    horizon: &'a Horizon,
+    /// Where the values of each bidder begin, one for each number of rounds that is of use, and where the last ones end.
+    first: Vec<usize>,
+    welfare: Vec<f64>,
+    /// Seconds that are left.
+    left_s: Vec<f64>,
+    /// Bidders, the highest bid first, and the rounds that each has before. A bidder's own bids never rise.
+    bids: Vec<(u32, u32)>,
+    /// GPUs of as many of the highest bids.
+    gpus_of: Vec<u64>,
+    least_gang: u64,
+    /// How many of the highest bids are counted in `counts`, by bidder.
+    counted: usize,
+    counts: Vec<u32>,
+    /// What was worked out last.
+    rounds: Vec<u32>,
 }
 
-/// Lays the rounds of jobs out: which run in each. Larger gangs are laid out first, jobs with more rounds first, in the rounds with the most room, so that few rounds are left out. Then
-/// rounds and jobs are exchanged as long as that makes the weighted sum of the jobs' mean rounds less, which the artifact minimises by a second program.
-pub fn layout(bidders: &[Bidder], rounds: &[u32], horizon: &Horizon) -> Vec<Vec<usize>> {
-    let mut order: Vec<usize> = (0..bidders.len()).filter(|at| rounds[*at] > 0).collect();
-    order.sort_by_key(|at| Reverse((bidders[*at].gpus, rounds[*at])));
-    let mut plan: Vec<Round> =
-        (0..horizon.rounds).map(|_| Round { room: horizon.gpus, jobs: BTreeSet::new() }).collect();
-    for at in order {
-        let mut with_room: Vec<&mut Round> = plan.iter_mut().filter(|round| round.room >= bidders[at].gpus).collect();
-        with_room.sort_by_key(|round| Reverse(round.room));
-        with_room.into_iter().take(rounds[at] as usize).for_each(|round| round.add(at, bidders));
-    }
-    // What a job costs for each round that it runs later.
-    let cost = |at: usize| bidders[at].weight / f64::from(rounds[at].max(1));
-    let of_round = |round: &Round| round.jobs.iter().map(|at| cost(*at)).sum::<f64>();
-    plan.sort_by(|a, b| of_round(b).total_cmp(&of_round(a)));
-    let pairs = plan.len() * plan.len() / 2;
-    let most = plan.iter().map(|round| round.jobs.len()).max().unwrap_or(0);
-    for _ in 0..(LOOKED_AT / (pairs * most).max(1)).clamp(1, EXCHANGES) {
-        let mut changed = false;
-        for late in 1..plan.len() {
-            let (before, after) = plan.split_at_mut(late);
-            for early in before {
-                changed |= exchange(early, &mut after[0], bidders, cost);
+impl Market<'_> {
+    fn of<'a>(bidders: &'a [Bidder], horizon: &'a Horizon) -> Market<'a> {
+        let logs = logs();
+        let (mut first, mut welfare, mut left_s) = (vec![0], Vec::new(), Vec::new());
+        // Equal bids of a bidder are sorted as one: what orders them, the bidder and its rounds before the first, how many.
+        let mut equal: Vec<(u64, u64, u32)> = Vec::new();
+        for (at, bidder) in bidders.iter().enumerate() {
+            let most = bidder.most(horizon);
+            let before = welfare.len();
+            welfare.extend((0..=most).map(|rounds| bidder.welfare(rounds, horizon, &logs)));
+            left_s.extend((0..=most).map(|rounds| bidder.left_after(rounds, horizon)));
+            first.push(welfare.len());
+            let mut gain = f64::INFINITY;
+            for (had, pair) in welfare[before..].windows(2).enumerate() {
+                // It never rises but by rounding.
+                let next = gain.min((pair[1] - pair[0]) / f64::from(bidder.gpus)) + 0.0;
+                match equal.last_mut() {
+                    Some((.., count)) if had > 0 && next == gain => *count += 1,
+                    _ => equal.push((descending(next), (at as u64) << 32 | had as u64, 1)),
+                }
+                gain = next;
             }
         }
-        if !changed {
-            break;
+        equal.sort_unstable();
+        let one_by_one = |(_, of, count): &(u64, u64, u32)| {
+            let (at, had) = ((of >> 32) as u32, *of as u32);
+            (had..had + count).map(move |had| (at, had))
+        };
+        let bids: Vec<(u32, u32)> = equal.iter().flat_map(one_by_one).collect();
+        let mut gpus_of = Vec::with_capacity(bids.len() + 1);
+        let mut sum = 0;
+        gpus_of.push(sum);
+        gpus_of.extend(bids.iter().map(|(at, _)| {
+            sum += u64::from(bidders[*at as usize].gpus);
+            sum
+        }));
+        let least_gang = bidders.iter().map(|bidder| u64::from(bidder.gpus)).min().unwrap_or(0);
+        let none = vec![0; bidders.len()];
+        let (counts, rounds) = (none.clone(), none);
+        Market { bidders, horizon, first, welfare, left_s, bids, gpus_of, least_gang, counted: 0, counts, rounds }
+    }
+
+    /// Works out the numbers of rounds with which at most `bound` seconds are left of each job, as far as rounds are of use to it; what is left over goes to the highest
+    /// bids. Returns what they are worth; none: there are not so many rounds.
+    fn worth(&mut self, bound: f64) -> Option<f64> {
+        let mut taken = 0;
+        for (at, bidder) in self.bidders.iter().enumerate() {
+            let most = (self.first[at + 1] - self.first[at] - 1) as u32;
+            self.rounds[at] = bidder.least_for(bound, most, self.horizon);
+            taken += u64::from(bidder.gpus) * u64::from(self.rounds[at]);
         }
-    }
-    plan.into_iter().map(|round| round.jobs.into_iter().collect()).collect()
-}
-
-/// A round, and the GPUs that are left in it.
-struct Round {
-    room: u32,
-    jobs: BTreeSet<usize>,
-}
-
-impl Round {
-    fn add(&mut self, at: usize, bidders: &[Bidder]) {
-        self.jobs.insert(at);
-        self.room -= bidders[at].gpus;
-    }
-
-    fn remove(&mut self, at: usize, bidders: &[Bidder]) {
-        self.jobs.remove(&at);
-        self.room += bidders[at].gpus;
-    }
-
-    /// Jobs that are not in another round, the cheapest first.
-    fn without(&self, other: &Round, cost: impl Fn(usize) -> f64) -> Vec<usize> {
-        let mut jobs: Vec<usize> = self.jobs.difference(&other.jobs).copied().collect();
-        jobs.sort_by(|a, b| cost(*a).total_cmp(&cost(*b)).then(b.cmp(a)));
-        jobs
-    }
-}
-
-/// Moves jobs to the earlier of two rounds where there is room, and exchanges jobs of one size where the later one costs more. Returns whether it did.
-fn exchange(early: &mut Round, late: &mut Round, bidders: &[Bidder], cost: impl Fn(usize) -> f64 + Copy) -> bool {
-    let mut changed = false;
-    let mut cheap = early.without(late, cost);
-    for at in late.without(early, cost).into_iter().rev() {
-        let gpus = bidders[at].gpus;
-        if early.room >= gpus {
-            late.remove(at, bidders);
-            early.add(at, bidders);
-            changed = true;
-        } else if let Some(found) = cheap.iter().position(|other| bidders[*other].gpus == gpus)
-            && cost(cheap[found]) < cost(at)
-        {
-            let other = cheap.remove(found);
-            early.remove(other, bidders);
-            late.remove(at, bidders);
-            early.add(at, bidders);
-            late.add(other, bidders);
-            changed = true;
+        let mut room = (u64::from(self.horizon.gpus) * u64::from(self.horizon.rounds)).checked_sub(taken)?;
+        // There is room for all of these bids, whichever of them are for rounds that a job has already.
+        let surely = self.gpus_of.partition_point(|gpus| *gpus <= room) - 1;
+        self.count(surely);
+        for (at, bidder) in self.bidders.iter().enumerate() {
+            let more = self.counts[at].saturating_sub(self.rounds[at]);
+            self.rounds[at] += more;
+            room -= u64::from(bidder.gpus) * u64::from(more);
         }
+        for (at, had) in &self.bids[surely..] {
+            if room < self.least_gang || room == 0 {
+                break;
+            }
+            let (rounds, gpus) = (&mut self.rounds[*at as usize], u64::from(self.bidders[*at as usize].gpus));
+            if *rounds == *had && gpus <= room {
+                *rounds += 1;
+                room -= gpus;
+            }
+        }
+        Some(self.value())
     }
-    changed
+
+    /// Counts so many of the highest bids.
+    fn count(&mut self, bids: usize) {
+        for (at, _) in &self.bids[self.counted.min(bids)..self.counted.max(bids)] {
+            let count = &mut self.counts[*at as usize];
+            *count = if bids > self.counted { *count + 1 } else { *count - 1 };
+        }
+        self.counted = bids;
+    }
+
+    fn value(&self) -> f64 {
+        let (mut welfare, mut longest) = (0.0, 0.0_f64);
+        for (first, rounds) in self.first.iter().zip(&self.rounds) {
+            let at = first + *rounds as usize;
+            welfare += self.welfare[at];
+            longest = longest.max(self.left_s[at]);
+        }
+        let of_all = (self.bidders.len() as f64) * f64::from(self.horizon.rounds);
+        welfare / of_all - self.horizon.makespan * longest
+    }
+}
+
+/// A number that is the less, the greater this one is.
+fn descending(value: f64) -> u64 {
+    let bits = value.to_bits();
+    if value.is_sign_negative() { bits } else { !bits & !(1 << 63) }
 }
 
 #[cfg(test)]
@@ -244,6 +246,7 @@ mod tests {
     use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
     use sandtable_policy::Draws;
 
+    use super::plain::value;
     use super::*;
 
     const HORIZON: Horizon = Horizon { gpus: 8, rounds: 4, round_s: 120.0, makespan: 1e-3 };
@@ -282,9 +285,8 @@ mod tests {
         let runs = variables(&mut program, bidders, |_, _| 0.0);
         let longest = program.add_var(-HORIZON.makespan, (0.0, f64::INFINITY));
         for (bidder, runs) in bidders.iter().zip(&runs) {
-            let log = |base: &f64| libm::log(if *base == 0.0 { NOTHING } else { *base });
             let parts: Vec<Variable> =
-                BASES.iter().map(|base| program.add_var(bidder.weight * log(base) / of_all, (0.0, 1.0))).collect();
+                logs().iter().map(|log| program.add_var(bidder.weight * log / of_all, (0.0, 1.0))).collect();
             let trained = program.add_var(0.0, (0.0, f64::INFINITY));
             let whole: Vec<(Variable, f64)> = parts.iter().map(|part| (*part, 1.0)).collect();
             program.add_constraint(whole, ComparisonOp::Eq, 1.0);
@@ -298,6 +300,35 @@ mod tests {
             program.add_constraint([(longest, 1.0), (trained, bidder.epoch_s)], ComparisonOp::Ge, bidder.left_s);
         }
         program.solve().expect("a solution").objective()
+    }
+
+    #[test]
+    fn plans_are_those_of_the_plain_way() {
+        let mut draws = Draws::new(3);
+        let mut asked = 0;
+        for case in 0..400 {
+            let jobs = 1 + draws.below(if case % 20 == 0 { 600 } else { 60 });
+            let gangs: &[u32] = [&[1][..], &[1, 2, 4, 8], &[1, 1, 1, 3], &[2, 16]][draws.below(4)];
+            let mut bidders: Vec<Bidder> = (0..jobs.div_ceil(8)).flat_map(|_| market(&mut draws, gangs)).collect();
+            // Some have equal gains, some nothing left, some must have rounds.
+            for at in 0..bidders.len() {
+                match draws.below(8) {
+                    0 => bidders[at] = bidders[draws.below(at + 1)].clone(),
+                    1 => bidders[at].done = bidders[at].epochs,
+                    2 if case % 2 == 0 => bidders[at].least = draws.below(3) as u32,
+                    _ => {}
+                }
+            }
+            let gpus = (1 + draws.below(bidders.len())) as u32;
+            let makespan = [0.0, 1e-3, 1.0][draws.below(3)];
+            let horizon = Horizon { gpus, rounds: 1 + draws.below(20) as u32, makespan, ..HORIZON };
+            let ours = rounds(&bidders, &horizon);
+            assert_eq!(ours, plain::rounds(&bidders, &horizon), "{case}");
+            let Some(rounds) = ours else { continue };
+            asked += 1;
+            assert_eq!(layout(&bidders, &rounds, &horizon), plain::layout(&bidders, &rounds, &horizon), "{case}");
+        }
+        assert!(asked > 200, "{asked}");
     }
 
     /// Rounds of each job that a layout has.
