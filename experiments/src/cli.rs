@@ -5,7 +5,7 @@ use sandtable_core::error::{Error, ExitCode};
 use sandtable_runtime::sandbox::{Budget, Flags, serve};
 
 use crate::commands;
-use crate::ui::{self, Colour};
+use crate::ui::{self, Colour, Talk};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -38,6 +38,9 @@ pub struct Cli {
     /// Say only results and what went wrong.
     #[arg(long, short, global = true)]
     quiet: bool,
+    /// Say more: which cells have results and which take how long.
+    #[arg(long, short, global = true, conflicts_with = "quiet")]
+    verbose: bool,
     /// When to colour errors and verdicts.
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     color: Colour,
@@ -178,7 +181,7 @@ pub fn main() -> u8 {
             return if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done } as u8;
         }
     };
-    ui::talk(cli.quiet, cli.color);
+    ui::talk(&Talk { quiet: cli.quiet, verbose: cli.verbose, colour: cli.color });
     hear();
     sandtable_run::code::compile_in_a_child();
     let ended = match cli.command {

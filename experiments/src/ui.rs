@@ -4,16 +4,15 @@
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sandtable_core::display::span;
 use sandtable_core::error::ExitCode;
 use sandtable_hardware::text::turns;
 
 mod paint;
+mod progress;
 
 pub use paint::Colour;
+pub use progress::Progress;
 
 /// Text as it may reach a terminal: whatever would move the cursor, colour or turn the direction of what follows is written
 /// as `\u001b`, which JSON reads as what it was.
@@ -60,7 +59,7 @@ static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Writes a line for people; with `--quiet` only what went wrong.
 pub fn note(text: &str) {
-    if QUIET.load(Ordering::Relaxed) && !paint::is_trouble(text) {
+    if is_quiet() && !paint::is_trouble(text) {
         return;
     }
     let mut err = std::io::stderr().lock();
@@ -70,53 +69,39 @@ pub fn note(text: &str) {
 }
 
 static QUIET: AtomicBool = AtomicBool::new(false);
+static VERBOSE: AtomicBool = AtomicBool::new(false);
 
-/// How a command talks: `quiet` says only what went wrong.
-pub fn talk(quiet: bool, colour: Colour) {
-    QUIET.store(quiet, Ordering::Relaxed);
-    paint::choose(colour);
+/// How a command talks.
+pub struct Talk {
+    /// Only of results, and of what went wrong.
+    pub quiet: bool,
+    /// Of details too.
+    pub verbose: bool,
+    /// When in colours.
+    pub colour: Colour,
 }
 
-/// How often progress is told where stderr is no terminal.
-const TOLD_EVERY: Duration = Duration::from_secs(30);
+/// Says how this command talks.
+pub fn talk(how: &Talk) {
+    QUIET.store(how.quiet, Ordering::Relaxed);
+    VERBOSE.store(how.verbose, Ordering::Relaxed);
+    paint::choose(how.colour);
+}
 
-/// A progress bar on stderr; where that is no terminal a line every half minute. Where there is nothing to do it is hidden.
-pub fn progress(length: u64, hidden: bool) -> ProgressBar {
-    let bar = ProgressBar::new(length);
-    if hidden || length == 0 || QUIET.load(Ordering::Relaxed) {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-    } else if !std::io::stderr().is_terminal() {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-        tell(bar.clone());
-    } else if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} cells  {elapsed}, {eta} left  {msg}")
-    {
-        bar.set_style(style);
-        bar.enable_steady_tick(Duration::from_millis(200));
+fn is_verbose() -> bool {
+    VERBOSE.load(Ordering::Relaxed)
+}
+
+/// Writes a line for people who ask for details.
+pub fn detail(text: &str) {
+    if is_verbose() {
+        note(text);
     }
-    bar
 }
 
-/// Tells from time to time how far a hidden bar is, until it is finished.
-fn tell(bar: ProgressBar) {
-    let telling = move || {
-        let mut told = Duration::ZERO;
-        // A bar that is finished is seen soon: the thread does not outlive its work by much.
-        while !bar.is_finished() {
-            std::thread::sleep(Duration::from_millis(250));
-            if bar.elapsed() < told + TOLD_EVERY || bar.is_finished() {
-                continue;
-            }
-            told = bar.elapsed();
-            let (done, of) = (bar.position(), bar.length().unwrap_or(0));
-            let left = match done {
-                0 => String::new(),
-                _ => format!(", about {} left", span(told.as_secs_f64() / done as f64 * (of - done) as f64)),
-            };
-            note(&format!("{done} of {of} cells after {}{left}", span(told.as_secs_f64())));
-        }
-    };
-    // Without a thread there is no telling, and all else goes on.
-    let _ = std::thread::Builder::new().name("progress".into()).spawn(telling);
+/// Whether only what went wrong is said.
+fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
 }
 
 /// A line on stderr for a program that follows: how many of how many are done, and which was the last.

@@ -57,8 +57,8 @@ pub struct Inputs {
     pub script: Option<ReplayScript>,
     /// Every end of a job calls the policy, whatever its cadence says of ends: the schedule must be the same.
     pub every_end_calls: bool,
-    /// Asked before each decision: whether the run ends here, without a result.
-    pub stop: Option<Stop>,
+    /// Told before each decision.
+    pub watch: Option<Watch>,
 }
 
 /// What a job waits for.
@@ -90,8 +90,8 @@ pub enum Happens {
     Ended,
 }
 
-/// Whether a run is to end.
-pub type Stop = Box<dyn Fn() -> bool + Send>;
+/// Is told how many jobs have ended, and says whether the run ends here, without a result.
+pub type Watch = Box<dyn Fn(usize) -> bool + Send>;
 
 impl Inputs {
     /// Returns inputs without interference and predictors, with nothing revealed, judged strictly.
@@ -118,7 +118,7 @@ impl Inputs {
             decision_log: None,
             script: None,
             every_end_calls: false,
-            stop: None,
+            watch: None,
         }
     }
 }

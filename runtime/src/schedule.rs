@@ -325,7 +325,8 @@ impl Run {
         // No round is called twice at one instant.
         let mut no_round_before = Instant::START;
         while self.live > 0 || self.more_come() {
-            if self.inputs.stop.as_ref().is_some_and(|stop| stop()) {
+            let ended = self.next_job.saturating_sub(self.live);
+            if self.inputs.watch.as_ref().is_some_and(|watch| watch(ended)) {
                 return Ok(Err(Fault::Stopped));
             }
             if self.inputs.until.is_some_and(|until| self.world().cluster.now >= until) {

@@ -18,7 +18,7 @@ use sandtable_results::status::Failure;
 use sandtable_results::store::{Content, Files, Store, in_memory};
 use sandtable_runtime::contract::{PolicyError, Quantity, Sources};
 use sandtable_runtime::fault::{Fault, Place};
-use sandtable_runtime::inputs::{Inputs, Stop};
+use sandtable_runtime::inputs::{Inputs, Watch};
 use sandtable_runtime::sandbox::{
     Component, PredictorComponent, ProviderSetup, Sandbox, Sandboxed, SandboxedProvider, Settings,
 };
@@ -214,16 +214,40 @@ impl Compiled {
 /// # Errors
 /// Inputs that can't be used, and defects of ours. A policy's fault is an outcome.
 pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
-    execute_within(cell, compiled, None)
+    execute_watched(cell, compiled, &Watched::default())
 }
 
-/// Runs one cell, for at most so long: after that it has no result.
+/// How a run is watched.
+#[derive(Clone, Default)]
+pub struct Watched {
+    /// It runs for at most so long: after that it has no result.
+    pub most: Option<Duration>,
+    /// Is told how many jobs have ended; from 0 on again where a failed run is recorded for its capsule.
+    pub ended: Option<Arc<dyn Fn(usize) + Send + Sync>>,
+}
+
+impl Watched {
+    fn watch(&self, clock: Clock) -> Option<Watch> {
+        let Watched { most, ended } = self.clone();
+        if most.is_none() && ended.is_none() {
+            return None;
+        }
+        Some(Box::new(move |jobs| {
+            if let Some(ended) = &ended {
+                ended(jobs);
+            }
+            most.is_some_and(|most| clock.now().since_start() > most)
+        }))
+    }
+}
+
+/// Runs one cell that is watched.
 ///
 /// # Errors
 /// As [`execute`].
-pub fn execute_within(cell: &Cell, compiled: &Compiled, most: Option<Duration>) -> Result<Executed, Error> {
+pub fn execute_watched(cell: &Cell, compiled: &Compiled, watched: &Watched) -> Result<Executed, Error> {
     let clock = Clock::start();
-    let stop = || most.map(|most| -> Stop { Box::new(move || clock.now().since_start() > most) });
+    let watch = || watched.watch(clock);
     let jobs = cell.jobs()?;
     let component = match compiled.get(&cell.policy.digest) {
         Ok(component) => component,
@@ -237,7 +261,7 @@ pub fn execute_within(cell: &Cell, compiled: &Compiled, most: Option<Duration>) 
         Ok(predictors) => predictors,
         Err(fault) => return failed(cell, &fault, None),
     };
-    let finished = simulate(cell, jobs.clone(), &mut policy, predictors, Extras { record: None, stop: stop() })?;
+    let finished = simulate(cell, jobs.clone(), &mut policy, predictors, Extras { record: None, watch: watch() })?;
     let log = policy.log();
     if let Some(fault) = &finished.fault {
         // A capsule replays a policy, not the predictor that let it down; and no clock.
@@ -251,7 +275,7 @@ pub fn execute_within(cell: &Cell, compiled: &Compiled, most: Option<Duration>) 
             Sandboxed::new(component, cell.setting.limits).map_err(|fault| Error::internal(fault.to_string()))?;
         let predictors = compiled.predictors(cell).map_err(|fault| Error::internal(fault.to_string()))?;
         let record = Some(component.digest().to_string());
-        let recorded = simulate(cell, jobs, &mut again, predictors, Extras { record, stop: stop() })?;
+        let recorded = simulate(cell, jobs, &mut again, predictors, Extras { record, watch: watch() })?;
         if let Some(fault @ Fault::Stopped) = &recorded.fault {
             return failed(cell, fault, None);
         }
@@ -297,8 +321,8 @@ pub fn refusal(cell: &Cell, compiled: &Compiled) -> Result<Option<Fault>, Error>
 pub struct Extras {
     /// Keep all that the policy is told, for a capsule should it fail; holds the component's digest.
     pub record: Option<String>,
-    /// Whether the run ends here, without a result.
-    pub stop: Option<Stop>,
+    /// Told before each decision.
+    pub watch: Option<Watch>,
 }
 
 /// Runs a policy, sandboxed or not, on the backend of a cell.
@@ -312,8 +336,8 @@ pub fn simulate(
     predictors: Predictors,
     extras: Extras,
 ) -> Result<Finished, Error> {
-    let Extras { record, stop } = extras;
-    let mut inputs = Inputs { record, stop, ..inputs(cell, jobs.clone(), predictors) };
+    let Extras { record, watch } = extras;
+    let mut inputs = Inputs { record, watch, ..inputs(cell, jobs.clone(), predictors) };
     let backend = cell.backend.start(cell, jobs, &mut inputs)?;
     cell.backend.finish(run(policy, backend, inputs))
 }

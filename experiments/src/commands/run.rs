@@ -4,7 +4,7 @@ mod live;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::accept::Earlier;
 use super::{SpecArgs, StoreArgs, begin, expand_noting, threads};
@@ -14,6 +14,7 @@ use crate::engine::Times;
 use crate::engine::plan_file::{Line, PlanFile, Shard};
 use crate::ui;
 use sandtable_core::digest::digest;
+use sandtable_core::display::span;
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_hardware::live::Clock;
 use sandtable_hardware::{Duration, Instant};
@@ -24,7 +25,7 @@ use sandtable_results::status::Failure;
 use sandtable_results::status::{CellStatus, lookup};
 use sandtable_results::store::Store;
 use sandtable_run::code;
-use sandtable_run::execute::{Compiled, Workers, execute_within, in_parallel};
+use sandtable_run::execute::{Compiled, Workers, execute_watched, in_parallel};
 use sandtable_run::observe::Swap;
 use sandtable_runtime::Summary;
 use sandtable_runtime::decision_log::Agreement;
@@ -223,6 +224,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     let threads = threads(args.jobs);
     let (all, cached) = (cells.len(), cells.len() - missing.len());
     ui::note(&format!("{}: {all} cells, {cached} cached, {threads} threads", asked.title(args)));
+    there.iter().for_each(|cell| ui::detail(&format!("{}: cached, {}", named(cell), cell.id)));
     let again = drawn(args.recheck.unwrap_or(0.0), args.draw, &there);
     if args.recheck.is_some() {
         ui::note(&format!("{} of {} cells with results run again", again.len(), there.len()));
@@ -232,7 +234,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
         ui::note(&format!("semantics: {}", cell.setting.semantics.join("; ")));
     }
     let earlier = if args.accept_build { Some(Earlier::of(store)?) } else { None };
-    let bar = ui::progress(missing.len() as u64, args.no_progress || args.progress == Progress::Json);
+    let bar = ui::Progress::of(missing.len() as u64, args.no_progress || args.progress == Progress::Json);
     let compiled = Compiled::new(&code::settings_beside(store, ui::note), missing.iter().copied())?;
     begin::all_begin(asked.plan, &missing, &compiled)?;
     begin::never_run(asked.plan, &missing, &mut begin::Warned::default())?;
@@ -296,6 +298,13 @@ fn sorted_out<'a>(
     Ok((missing, there))
 }
 
+/// A cell, for people.
+fn named(cell: &Cell) -> String {
+    let variant = cell.variant_text();
+    let beside = if variant.is_empty() { "" } else { ", " };
+    format!("{}{beside}{variant}, seed {}", cell.label, cell.seed)
+}
+
 /// What a command keeps of a cell that it ran.
 struct Ran {
     log: Vec<String>,
@@ -311,26 +320,27 @@ fn executed(
     store: &Store,
     (cells, threads): (&[&Cell], usize),
     compiled: &Compiled,
-    bar: &indicatif::ProgressBar,
+    bar: &ui::Progress,
 ) -> Result<Vec<Option<Ran>>, Error> {
+    let count = AtomicU64::new(0);
     let done = |cell: &Cell| {
-        bar.set_message(cell.label.clone());
-        bar.inc(1);
+        let done = count.fetch_add(1, Ordering::Relaxed) + 1;
         if args.progress == Progress::Json {
-            ui::progressed(bar.position(), cells.len() as u64, cell);
+            ui::progressed(done, cells.len() as u64, cell);
         }
     };
     let workers = Workers { threads, stop: &STOP, done: &done };
     let results = in_parallel(cells, &workers, |cell| {
         let clock = Clock::start();
-        let executed = execute_within(cell, compiled, args.timeout)?;
+        let executed = execute_watched(cell, compiled, &bar.watched(cell, args.timeout))?;
         let seconds = clock.now().as_secs_f64();
         executed.put(store, cell)?;
         let jobs = executed.outcome.as_ref().map_or(0, |summary| summary.jobs as u64);
+        bar.detail(&format!("{}: {}, {}", named(cell), span(seconds), cell.id));
         let lost = executed.outcome.err().filter(|_| !executed.kept);
         Ok(Ran { log: executed.log, jobs, seconds, lost })
     });
-    bar.finish_and_clear();
+    bar.finish();
     results
 }
 

@@ -87,9 +87,9 @@ fn report(args: &ReportArgs) -> Result<ExitCode, Error> {
         return Err(Error::usage(message).hint("`sandtable shadow slurm -o DIR` writes them; `--gap` allows more"));
     };
     let judge = intervals::Judge::new(&args.compared.policy, args.compared.policies.clone(), &first.0)?;
-    let bar = ui::progress(pairs.compared.len() as u64, args.no_progress);
-    let judged = judge.all(&pairs.compared, super::threads(args.threads), &|_| bar.inc(1));
-    bar.finish_and_clear();
+    let bar = ui::Progress::of(pairs.compared.len() as u64, args.no_progress);
+    let judged = judge.all(&pairs.compared, super::threads(args.threads), &|_| bar.done());
+    bar.finish();
     let judged: Vec<intervals::Judged> = judged?;
     let not = judged.iter().filter(|of| of.not_judged.is_some()).count();
     let wrong = judged.iter().find_map(|of| of.not_judged.as_ref());

@@ -9,7 +9,7 @@ use sandtable_plan::{Cell, Plan};
 use sandtable_results::bundle::Opened;
 use sandtable_results::store::Files;
 use sandtable_run::code;
-use sandtable_run::execute::{Compiled, Workers, execute, in_parallel};
+use sandtable_run::execute::{Compiled, Workers, execute_watched, in_parallel};
 use sandtable_runtime::sandbox::{Settings, Variation};
 
 use super::run::drawn;
@@ -116,11 +116,10 @@ fn all(
     let variation = Variation { canonical_nan: true, interpreted: args.interpreted, component, ..Variation::default() };
     let settings = Settings { variation, ..settings };
     let compiled = Compiled::new(&settings, cells.iter().copied())?;
-    let bar = ui::progress(cells.len() as u64, false);
-    let done = |_: &Cell| bar.inc(1);
-    let workers = Workers { threads: threads(args.jobs), stop: &AtomicBool::new(false), done: &done };
+    let bar = ui::Progress::of(cells.len() as u64, false);
+    let workers = Workers { threads: threads(args.jobs), stop: &AtomicBool::new(false), done: &|_| {} };
     let differing = in_parallel(cells, &workers, |cell| {
-        let again = execute(cell, &compiled)?.files()?;
+        let again = execute_watched(cell, &compiled, &bar.watched(cell, None))?.files()?;
         let before = kept(&cell.id)?;
         let names = again.iter().zip(&before).filter(|(a, b)| a != b).map(|(a, _)| a.0.clone());
         let mut names: Vec<String> = names.collect();
@@ -129,7 +128,7 @@ fn all(
         }
         Ok(names)
     })?;
-    bar.finish_and_clear();
+    bar.finish();
     let mut different = 0;
     for (cell, names) in cells.iter().zip(differing.into_iter().flatten()) {
         if !names.is_empty() {

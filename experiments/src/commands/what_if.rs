@@ -21,7 +21,7 @@ use sandtable_results::forecast::{Forecast, forecasts, quantile};
 use sandtable_results::status::{CellStatus, lookup};
 use sandtable_results::store::Store;
 use sandtable_run::code;
-use sandtable_run::execute::{Compiled, Workers, execute_within, in_parallel};
+use sandtable_run::execute::{Compiled, Workers, execute_watched, in_parallel};
 use serde_json::json;
 
 use super::run::failures;
@@ -141,11 +141,12 @@ fn complete(args: &WhatIfArgs, plan: &Plan, store: &Store) -> Result<Vec<CellSta
     if !missing.is_empty() {
         let compiled = Compiled::new(&code::settings_beside(store, ui::note), missing.iter().copied())?;
         begin::all_begin(plan, &missing, &compiled)?;
-        let bar = ui::progress(missing.len() as u64, args.no_progress);
-        let (stop, done) = (AtomicBool::new(false), |_: &Cell| bar.inc(1));
-        let workers = Workers { threads: threads(args.threads), stop: &stop, done: &done };
-        let ran = in_parallel(&missing, &workers, |cell| execute_within(cell, &compiled, None)?.put(store, cell));
-        bar.finish_and_clear();
+        let bar = ui::Progress::of(missing.len() as u64, args.no_progress);
+        let workers = Workers { threads: threads(args.threads), stop: &AtomicBool::new(false), done: &|_| {} };
+        let ran = in_parallel(&missing, &workers, |cell| {
+            execute_watched(cell, &compiled, &bar.watched(cell, None))?.put(store, cell)
+        });
+        bar.finish();
         ran?;
     }
     plan.cells.iter().map(|cell| lookup(cell, store)).collect()

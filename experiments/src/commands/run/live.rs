@@ -39,7 +39,7 @@ pub(super) fn run(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<Ex
     if let Some((_, cell)) = cells.first() {
         ui::note(&format!("semantics: {}", cell.setting.semantics.join("; ")));
     }
-    let bar = ui::progress(cells.len() as u64, args.no_progress);
+    let bar = ui::Progress::of(cells.len() as u64, args.no_progress);
     let policies = args.spec.policies();
     let swaps =
         Swaps { at: args.swap_at.clone(), file: args.swap_file.clone(), policies, cells: &plan.cells, say: ui::note };
@@ -47,7 +47,7 @@ pub(super) fn run(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<Ex
     let page = SweepState::new(store, plan);
     for (at, cell) in &cells {
         let Some(devices) = cell.backend.live() else { continue };
-        bar.set_message(cell.label.clone());
+        let part = bar.begin(&cell.label, 0);
         let settings = Settings { deadline: Some(devices.decide.into()), ..code::settings_beside(store, ui::note) };
         let compiled = Compiled::new(&settings, std::iter::once(*cell))?;
         let observed = observe(cell, devices, &compiled, &swaps, &store.temporary("live")?)?;
@@ -61,8 +61,8 @@ pub(super) fn run(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<Ex
             Ok(summary) => CellStatus::Done(Box::new(summary)),
             Err(failure) => CellStatus::Failed(failure),
         });
-        bar.inc(1);
+        drop(part);
     }
-    bar.finish_and_clear();
+    bar.finish();
     conclude(args, asked, store, &known)
 }
