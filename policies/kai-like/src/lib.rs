@@ -3,9 +3,10 @@
 //! Each call computes the fair share of every queue ([`division`], exact), then starts waiting jobs in the order of queues, lets
 //! queues below their fair share reclaim GPUs from those above it, and lets jobs of a higher priority preempt jobs of a lower one
 //! in their own queue. Source: KAI's rules (commit d5bc503; the fairness of a reclaim as read at 45103d4). Otherwise than KAI: GPUs alone are
-//! shared out; a job's turn to preempt comes with its turn to reclaim, not after all reclaims; jobs are not moved to make room
-//! (consolidation); usage over time is not looked at; GPUs are reclaimed also where KAI leaves them (`rounds.rs` has the case).
+//! shared out; a job's turn to preempt comes with its turn to reclaim, not after all reclaims; nothing is reclaimed in a call in which jobs move to
+//! make room, and those of one GPU or of parts ask for no room; usage over time is not looked at; GPUs are reclaimed also where KAI leaves them (`rounds.rs` has the case).
 
+mod consolidate;
 mod division;
 mod reclaim;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use sandtable_policy::{
     PolicyError, Reason, Setup,
 };
 
+use consolidate::Consolidation;
 use reclaim::{Order, Victims};
 use sandtable_policy::driver::needed;
 use sandtable_queues::{Eviction, Protected, Waiting};
@@ -35,6 +37,7 @@ pub struct KaiLike {
     /// Which jobs of a queue and a priority go first.
     victims: Victims,
     eviction: Eviction,
+    consolidation: Consolidation,
 }
 
 impl Policy for KaiLike {
@@ -57,6 +60,7 @@ impl Policy for KaiLike {
                     default: "true",
                     about: "Whether a job takes GPUs from jobs of a lower priority in its own queue.",
                 },
+                Consolidation::PARAM,
                 Protected::PARAM,
                 Victims::PARAM,
                 Eviction::PARAM,
@@ -80,11 +84,12 @@ impl Policy for KaiLike {
             protected: Protected::new(config.micros("least_run")),
             victims,
             eviction: Eviction::of(config),
+            consolidation: Consolidation::new(config.number("consolidate")),
         })
     }
 
     fn uses(&self) -> Abilities {
-        let moves = self.reclaims || self.preempts;
+        let moves = self.reclaims || self.preempts || self.consolidation.moves();
         let follows = Abilities::QUEUES | Placement::follows();
         follows | if moves { Abilities::PREEMPT | Abilities::TIMERS } else { Abilities::empty() }
     }
@@ -103,7 +108,14 @@ impl Policy for KaiLike {
         }
         let shares = Shares::of(cluster);
         self.protected.begin(cluster);
+        for id in self.consolidation.arrive(cluster) {
+            self.waiting.forget(cluster.job(id));
+            self.protected.start(id);
+        }
         self.allocate(cluster, &shares);
+        if self.consolidation.moves() && self.consolidate(cluster, &shares) {
+            return Ok(());
+        }
         if self.reclaims || self.preempts {
             self.take_back(cluster, &shares);
         }
@@ -139,6 +151,30 @@ impl KaiLike {
                 None => self.waiting.close(next, cluster, shares.turns()),
             }
         }
+    }
+
+    /// Moves jobs so that others find a place, the queue that is due first; returns whether any moves.
+    fn consolidate(&mut self, cluster: &mut Cluster, shares: &Shares) -> bool {
+        self.waiting.begin(cluster, shares.turns());
+        let mut moved = false;
+        while let Some(next) = self.waiting.next() {
+            let job = cluster.job(next.job).clone();
+            let could_help = self.consolidation.could_help(cluster, &job) && Shares::allows(cluster, &job);
+            let order = could_help.then(|| Order::new(cluster, shares, &self.protected, self.victims));
+            let room = order.and_then(|order| {
+                let how = (&self.protected, &order, &self.eviction);
+                self.consolidation.make_room(cluster, &job, how, place)
+            });
+            let Some(gpus) = room else {
+                self.waiting.close(next, cluster, shares.turns());
+                continue;
+            };
+            cluster.start(next.job, gpus);
+            self.waiting.remove(next, cluster, shares.turns());
+            self.protected.start(next.job);
+            moved = true;
+        }
+        moved
     }
 
     /// Lets waiting jobs take GPUs back, the queue that is due first: from other queues, then from jobs of their own.

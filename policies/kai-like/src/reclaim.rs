@@ -172,8 +172,13 @@ impl Order {
         Order { queues, sorted }
     }
 
+    /// The queues whose jobs go, the first ones first.
+    pub fn queues(&self) -> &[QueueId] {
+        &self.queues
+    }
+
     /// The jobs of a queue that may go.
-    fn jobs<'a>(
+    pub fn jobs<'a>(
         &'a self,
         cluster: &'a Cluster,
         protected: &'a Protected,

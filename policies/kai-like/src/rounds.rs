@@ -15,10 +15,11 @@ use serde_json::Value;
 use crate::KaiLike;
 
 /// Cases whose outcome is another here, and why.
-const OTHERWISE: [(&str, &str); 4] = [
-    ("consolidation_and_reclaim_consolidation_and_reclaim/01", "jobs are not moved to make room"),
-    ("consolidation_consolidationGang/01", "jobs are not moved to make room"),
-    ("consolidation_consolidation/01", "jobs are not moved to make room"),
+const OTHERWISE: [(&str, &str); 2] = [
+    (
+        "consolidation_and_reclaim_consolidation_and_reclaim/01",
+        "what KAI moves and reclaims in one round takes three here",
+    ),
     (
         "reclaim_reclaim/08",
         "KAI leaves GPUs that allocation would give back, as the case says; here they are reclaimed",
@@ -135,7 +136,8 @@ fn jobs_of(case: &Value, sizes: &[u32], ids: &BTreeMap<String, QueueId>) -> Vec<
     jobs
 }
 
-/// Which jobs run after so many rounds: each round is a call, and what was preempted waits in the next.
+/// Which jobs run after so many rounds: each round is a call, and what was preempted waits in the next. The policy takes over in a call before them, since it can't know for how long jobs have
+/// run then.
 fn running_after(case: &Value, rounds: usize) -> BTreeMap<String, bool> {
     let nodes = case["nodes"].as_object().expect("nodes");
     let sizes: Vec<u32> = nodes.values().map(|node| node["gpus"].as_u64().unwrap_or(0) as u32).collect();
@@ -171,8 +173,8 @@ fn running_after(case: &Value, rounds: usize) -> BTreeMap<String, bool> {
     );
     let mut new = Introductions { classes, users: vec![String::new()], ..Introductions::default() };
     let mut runs: Vec<bool> = jobs.iter().map(|job| !job.held.is_empty()).collect();
-    for round in 1..=rounds as u64 {
-        let trigger = if round == 1 { Trigger::Resync } else { Trigger::Round };
+    for round in 0..=rounds as u64 {
+        let trigger = if round == 0 { Trigger::Resync } else { Trigger::Round };
         let batch = Batch {
             seq: round,
             now: round * SECOND,
@@ -221,5 +223,5 @@ fn published_rounds_end_as_published_or_otherwise_for_a_known_reason() {
         }
     }
     assert_eq!(otherwise, OTHERWISE.map(|(id, _)| id), "{same} as published");
-    assert_eq!(same, 30);
+    assert_eq!(same, 32);
 }

@@ -132,6 +132,14 @@ impl<T: Ord + Copy> Waiting<T> {
         self.refresh(next.queue, cluster, turn);
     }
 
+    /// A job has started before the pass began.
+    pub fn forget(&mut self, job: &Job) {
+        let in_none = self.last();
+        let shapes = &mut self.queues[job.queue.map_or(in_none, |queue| queue as usize)];
+        let stand = (Reverse(job.priority), job.id);
+        self.jobs -= usize::from(shapes.iter_mut().any(|shape| shape.jobs.remove(&stand)));
+    }
+
     /// The next job: of the queue that is due first at each level, the first that may still find a place. Jobs in no queue come first.
     pub fn next(&self) -> Option<Next> {
         self.first_of(self.last()).or(self.lines[self.last()].next)

@@ -3,6 +3,9 @@
 use super::Cluster;
 use crate::{GpuId, Job, JobId, JobPhase};
 
+/// Jobs that move, and where to.
+pub type Relocations = Vec<(JobId, Vec<GpuId>)>;
+
 impl Cluster {
     /// A place that `find` finds once some of these jobs have let their GPUs go, and those. They go one after the other until there is
     /// a place; then those that it can do without get theirs back, the latest first. What jobs hold is afterwards as before.
@@ -53,6 +56,59 @@ impl Cluster {
         let ids = gone.iter().map(|job| job.id).collect();
         gone.into_iter().for_each(|before| self.give_back(before));
         found.map(|place| (ids, place))
+    }
+
+    /// A place for a waiting job, and others for as few of these as have to move for it: they let go one after the other, until `find` finds a place for the job and then,
+    /// in their order, for each that has. Those that would come back to where they are do not move. What jobs hold is afterwards as before.
+    ///
+    /// ```
+    /// use sandtable_policy::testing::{arrivals, demand};
+    /// use sandtable_policy::{Cluster, Job, Placement};
+    ///
+    /// let mut cluster = sandtable_policy::testing::cluster(&[2, 2]);
+    /// let (batch, new) = arrivals(vec![demand(1), demand(1), demand(2)]);
+    /// cluster.take_in(&batch, new);
+    /// cluster.start(0, vec![0]);
+    /// cluster.start(1, vec![2]);
+    /// let find = |cluster: &Cluster, job: &Job| Placement::Consolidate.find(cluster, 0, job.ask());
+    /// assert_eq!(cluster.place_by_moving(2, &[1, 0], find), Some((vec![2, 3], vec![(1, vec![1])])));
+    /// assert!(cluster.job(2).waits() && cluster.job(1).held == [2] && cluster.free_gpus(0) == 2);
+    /// ```
+    pub fn place_by_moving(
+        &mut self,
+        id: JobId,
+        others: &[JobId],
+        find: impl Fn(&Cluster, &Job) -> Option<Vec<GpuId>>,
+    ) -> Option<(Vec<GpuId>, Relocations)> {
+        let waiting = self.job(id).clone();
+        let mut gone: Vec<Job> = Vec::new();
+        let mut found = None;
+        for other in others {
+            gone.push(self.let_go(*other));
+            let mut places: Vec<(JobId, Vec<GpuId>)> = Vec::new();
+            for job in std::iter::once(&waiting).chain(&gone) {
+                let Some(gpus) = find(self, job) else { break };
+                self.hold(job.id, &gpus);
+                places.push((job.id, gpus));
+            }
+            for (id, _) in places.iter().rev() {
+                self.release(*id, self.now, JobPhase::Stopping);
+            }
+            if places.len() == gone.len() + 1 {
+                let (_, place) = places.remove(0);
+                let before =
+                    |(id, gpus): &(JobId, Vec<GpuId>)| gone.iter().any(|job| job.id == *id && job.held == *gpus);
+                places.retain(|moved| !before(moved));
+                found = Some((place, places));
+                break;
+            }
+        }
+        gone.into_iter().for_each(|before| self.give_back(before));
+        self.release(id, self.now, waiting.phase);
+        if let Some(job) = self.job_mut(id) {
+            *job = waiting;
+        }
+        found
     }
 
     /// Frees what a job holds; returns the job as it was.
