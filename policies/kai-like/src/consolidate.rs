@@ -2,8 +2,6 @@
 //!
 //! Source: KAI-Scheduler, `consolidation.go`: only for jobs that may be preempted, and only where all that move are placed again.
 
-use std::collections::BTreeMap;
-
 use sandtable_policy::{Cluster, GpuId, Job, JobId, JobPhase, Kind, Param, QueueId};
 use sandtable_queues::{Eviction, Protected};
 
@@ -13,8 +11,8 @@ use crate::reclaim::Order;
 pub struct Consolidation {
     /// The most that move for one job.
     most: usize,
-    /// Where they go on, once they have let go.
-    places: BTreeMap<JobId, Vec<GpuId>>,
+    /// They go on once they have let go, the first ones first.
+    moving: Vec<JobId>,
 }
 
 impl Consolidation {
@@ -28,7 +26,7 @@ impl Consolidation {
 
     /// As [`Consolidation::PARAM`] says.
     pub fn new(most: f64) -> Consolidation {
-        Consolidation { most: most as usize, places: BTreeMap::new() }
+        Consolidation { most: most as usize, moving: Vec::new() }
     }
 
     /// Whether jobs move at all.
@@ -36,15 +34,20 @@ impl Consolidation {
         self.most > 0
     }
 
-    /// Starts jobs that have let go, where they were to go; returns them. One whose place has been taken since waits like any other.
-    pub fn arrive(&mut self, cluster: &mut Cluster) -> Vec<JobId> {
+    /// Starts jobs that have let go; returns them. One whose place has been taken since waits like any other.
+    pub fn arrive(
+        &mut self,
+        cluster: &mut Cluster,
+        place: impl Fn(&Cluster, &Job) -> Option<Vec<GpuId>>,
+    ) -> Vec<JobId> {
         let mut started = Vec::new();
-        for (id, gpus) in std::mem::take(&mut self.places) {
+        for id in std::mem::take(&mut self.moving) {
             let Some(job) = cluster.get(id) else { continue };
-            let is_free = |gpu: &GpuId| cluster.is_up(cluster.node(*gpu)) && cluster.is_free(*gpu);
             if job.phase == JobPhase::Stopping {
-                self.places.insert(id, gpus);
-            } else if job.waits() && gpus.iter().all(is_free) {
+                self.moving.push(id);
+            } else if job.waits()
+                && let Some(gpus) = place(cluster, job)
+            {
                 cluster.start(id, gpus);
                 started.push(id);
             }
@@ -72,9 +75,9 @@ impl Consolidation {
         };
         let of = |queue: &QueueId| order.jobs(cluster, protected, *queue);
         let others: Vec<JobId> = order.queues().iter().flat_map(of).filter(may_move).take(self.most).collect();
-        let (gpus, moves) = cluster.place_by_moving(job.id, &others, place)?;
-        eviction.evict(cluster, &moves.iter().map(|(id, _)| *id).collect::<Vec<JobId>>());
-        self.places.extend(moves);
+        let (moves, gpus) = cluster.place_by_moving(job.id, &others, place)?;
+        eviction.evict(cluster, &moves);
+        self.moving.extend(moves);
         Some(gpus)
     }
 }

@@ -108,7 +108,7 @@ impl Policy for KaiLike {
         }
         let shares = Shares::of(cluster);
         self.protected.begin(cluster);
-        for id in self.consolidation.arrive(cluster) {
+        for id in self.consolidation.arrive(cluster, place) {
             self.waiting.forget(cluster.job(id));
             self.protected.start(id);
         }

@@ -13,8 +13,6 @@ mod resync;
 mod timers;
 mod trial;
 
-pub use trial::Relocations;
-
 use std::collections::BTreeSet;
 use std::rc::Rc;
 

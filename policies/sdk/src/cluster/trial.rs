@@ -3,9 +3,6 @@
 use super::Cluster;
 use crate::{GpuId, Job, JobId, JobPhase};
 
-/// Jobs that move, and where to.
-pub type Relocations = Vec<(JobId, Vec<GpuId>)>;
-
 impl Cluster {
     /// A place that `find` finds once some of these jobs have let their GPUs go, and those. They go one after the other until there is
     /// a place; then those that it can do without get theirs back, the latest first. What jobs hold is afterwards as before.
@@ -58,8 +55,8 @@ impl Cluster {
         found.map(|place| (ids, place))
     }
 
-    /// A place for a waiting job, and others for as few of these as have to move for it: they let go one after the other, until `find` finds a place for the job and then,
-    /// in their order, for each that has. Those that would come back to where they are do not move. What jobs hold is afterwards as before.
+    /// As few of these jobs as have to move for a waiting one, and its place then. They let go one after the other, until `find` finds a place for the waiting job and then,
+    /// in their order, for each of them. Those that come back to where they are do not move. What jobs hold is afterwards as before.
     ///
     /// ```
     /// use sandtable_policy::testing::{arrivals, demand};
@@ -71,7 +68,7 @@ impl Cluster {
     /// cluster.start(0, vec![0]);
     /// cluster.start(1, vec![2]);
     /// let find = |cluster: &Cluster, job: &Job| Placement::Consolidate.find(cluster, 0, job.ask());
-    /// assert_eq!(cluster.place_by_moving(2, &[1, 0], find), Some((vec![2, 3], vec![(1, vec![1])])));
+    /// assert_eq!(cluster.place_by_moving(2, &[1, 0], find), Some((vec![1], vec![2, 3])));
     /// assert!(cluster.job(2).waits() && cluster.job(1).held == [2] && cluster.free_gpus(0) == 2);
     /// ```
     pub fn place_by_moving(
@@ -79,7 +76,7 @@ impl Cluster {
         id: JobId,
         others: &[JobId],
         find: impl Fn(&Cluster, &Job) -> Option<Vec<GpuId>>,
-    ) -> Option<(Vec<GpuId>, Relocations)> {
+    ) -> Option<(Vec<JobId>, Vec<GpuId>)> {
         let waiting = self.job(id).clone();
         let mut gone: Vec<Job> = Vec::new();
         let mut found = None;
@@ -96,10 +93,8 @@ impl Cluster {
             }
             if places.len() == gone.len() + 1 {
                 let (_, place) = places.remove(0);
-                let before =
-                    |(id, gpus): &(JobId, Vec<GpuId>)| gone.iter().any(|job| job.id == *id && job.held == *gpus);
-                places.retain(|moved| !before(moved));
-                found = Some((place, places));
+                let moves = places.iter().zip(&gone).filter(|((_, gpus), before)| *gpus != before.held);
+                found = Some((moves.map(|((id, _), _)| *id).collect(), place));
                 break;
             }
         }
