@@ -4,7 +4,8 @@ mod live;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::accept::Earlier;
 use super::{SpecArgs, StoreArgs, begin, expand_noting, threads};
@@ -322,11 +323,13 @@ fn executed(
     compiled: &Compiled,
     bar: &ui::Progress,
 ) -> Result<Vec<Option<Ran>>, Error> {
-    let count = AtomicU64::new(0);
+    let count = Mutex::new(0);
     let done = |cell: &Cell| {
-        let done = count.fetch_add(1, Ordering::Relaxed) + 1;
+        // Held until the line is written: lines come in the order of what they count.
+        let mut done = count.lock().unwrap_or_else(PoisonError::into_inner);
+        *done += 1;
         if args.progress == Progress::Json {
-            ui::progressed(done, cells.len() as u64, cell);
+            ui::progressed(*done, cells.len() as u64, cell);
         }
     };
     let workers = Workers { threads, stop: &STOP, done: &done };

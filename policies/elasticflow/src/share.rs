@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use sandtable_policy::JobId;
 
-use crate::plan::{Ask, Plan, Profile, Walk, slots};
+use crate::plan::{Ask, NEVER, Plan, Profile, Walk, slots};
 
 /// Which job gets the next level of the GPUs that are left.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(crate) fn least(ask: &Ask, profile: &Profile, slot_s: f64, now: Option<u32>)
         if let Some(end) = walk.go((from, to), level) {
             let mut plan = walk.done(end);
             plan.in_time &= share.is_some();
-            let ends_before_due = to as f64 * slot_s < ask.due;
+            let ends_before_due = to != NEVER && to as f64 * slot_s < ask.due;
             if let Some(last) = plan.stays.last().filter(|_| share.is_some() && ends_before_due) {
                 plan.rest = (to - last.to) * u64::from(last.gpus);
             }
@@ -246,6 +246,18 @@ mod tests {
         };
         assert_eq!(sizes(Spare::Least), [2, 4]);
         assert_eq!(sizes(Spare::Most), [4, 2]);
+    }
+
+    #[test]
+    fn what_a_job_counts_beyond_its_end_is_of_an_interval_that_ends_before_it_is_due() {
+        let mut profile = Profile::new(4);
+        profile.take(&Plan { stays: vec![Stay { from: 10, to: 12, gpus: 1 }], in_time: true, rest: 0 });
+        let of = |due: f64| least(&Ask { levels: vec![(2, 1.0)], ..ask(85.0, due) }, &profile, 10.0, None);
+        let plan = of(120.0);
+        assert_eq!((plan.stays.as_slice(), plan.rest), ([Stay { from: 0, to: 9, gpus: 2 }].as_slice(), 2));
+        // One that is never due comes when all others are done, where no interval ends.
+        let plan = of(f64::INFINITY);
+        assert_eq!((plan.stays.last(), plan.rest), (Some(&Stay { from: 12, to: 21, gpus: 2 }), 0));
     }
 
     #[test]

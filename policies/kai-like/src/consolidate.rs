@@ -1,6 +1,9 @@
 //! Jobs that move to other GPUs, so that one finds a place for which enough GPUs are free, but not together.
 //!
-//! Source: KAI-Scheduler, `consolidation.go`: only for jobs that may be preempted, and only where all that move are placed again.
+//! Source: KAI-Scheduler, `consolidation.go`: only for jobs that may be preempted, and only where all that move are placed again. Until they are, what they are to have is
+//! kept for them.
+
+use std::collections::BTreeSet;
 
 use sandtable_policy::{Cluster, GpuId, Job, JobId, JobPhase, Kind, Param, QueueId};
 use sandtable_queues::{Eviction, Protected};
@@ -9,24 +12,26 @@ use crate::reclaim::Order;
 
 /// Jobs that are on their way to other GPUs.
 pub struct Consolidation {
-    /// The most that move for one job.
+    /// The most that are looked at for one job.
     most: usize,
-    /// They go on once they have let go, the first ones first.
-    moving: Vec<JobId>,
+    /// Where they go on, once they have let go.
+    moving: Vec<(JobId, Vec<GpuId>)>,
+    /// All GPUs of these.
+    kept: BTreeSet<GpuId>,
 }
 
 impl Consolidation {
-    /// The parameter that says how many move.
+    /// The parameter that says how many may move.
     pub const PARAM: Param = Param {
         name: "consolidate",
-        kind: Kind::Number { min: 0.0, max: 1000.0 },
+        kind: Kind::Number { min: 0.0, max: 100.0 },
         default: "16",
-        about: "Most jobs that move to other GPUs so that a job finds a place for which enough are free, but not together; 0: none.",
+        about: "Most jobs that are looked at to move to other GPUs, so that one that asks for GPUs on one node or near each other finds them; 0: none.",
     };
 
     /// As [`Consolidation::PARAM`] says.
     pub fn new(most: f64) -> Consolidation {
-        Consolidation { most: most as usize, moving: Vec::new() }
+        Consolidation { most: most as usize, moving: Vec::new(), kept: BTreeSet::new() }
     }
 
     /// Whether jobs move at all.
@@ -34,17 +39,27 @@ impl Consolidation {
         self.most > 0
     }
 
-    /// Starts jobs that have let go; returns them. One whose place has been taken since waits like any other.
+    /// Whether jobs are on their way.
+    pub fn is_under_way(&self) -> bool {
+        !self.moving.is_empty()
+    }
+
+    /// Whether GPUs are not kept for a job that moves.
+    pub fn leaves(&self, gpus: &[GpuId]) -> bool {
+        self.kept.is_empty() || gpus.iter().all(|gpu| !self.kept.contains(gpu))
+    }
+
+    /// Starts jobs that have let go; returns them. One whose place is not there any more waits like any other.
     pub fn arrive(
         &mut self,
         cluster: &mut Cluster,
         place: impl Fn(&Cluster, &Job) -> Option<Vec<GpuId>>,
     ) -> Vec<JobId> {
         let mut started = Vec::new();
-        for id in std::mem::take(&mut self.moving) {
+        for (id, gpus) in std::mem::take(&mut self.moving) {
             let Some(job) = cluster.get(id) else { continue };
             if job.phase == JobPhase::Stopping {
-                self.moving.push(id);
+                self.moving.push((id, gpus));
             } else if job.waits()
                 && let Some(gpus) = place(cluster, job)
             {
@@ -52,7 +67,12 @@ impl Consolidation {
                 started.push(id);
             }
         }
+        self.keep();
         started
+    }
+
+    fn keep(&mut self) {
+        self.kept = self.moving.iter().flat_map(|(_, gpus)| gpus.iter().copied()).collect();
     }
 
     /// Whether moves could make room for a waiting job: it may be preempted, and enough GPUs are free. Of one, or of a part, there is nothing to bring together.
@@ -71,13 +91,17 @@ impl Consolidation {
     ) -> Option<Vec<GpuId>> {
         let may_move = |id: &JobId| {
             let other = cluster.job(*id);
-            other.share == 1000 && other.part.is_none() && job.gpu_types.contains(&cluster.type_of(other))
+            other.gpus > 0
+                && other.share == 1000
+                && other.part.is_none()
+                && job.gpu_types.contains(&cluster.type_of(other))
         };
         let of = |queue: &QueueId| order.jobs(cluster, protected, *queue);
         let others: Vec<JobId> = order.queues().iter().flat_map(of).filter(may_move).take(self.most).collect();
         let (moves, gpus) = cluster.place_by_moving(job.id, &others, place)?;
-        eviction.evict(cluster, &moves);
+        eviction.evict(cluster, &moves.iter().map(|(id, _)| *id).collect::<Vec<JobId>>());
         self.moving.extend(moves);
+        self.keep();
         Some(gpus)
     }
 }

@@ -16,8 +16,8 @@ mod shares;
 use std::cell::OnceCell;
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, GpuId, Job, JobId, Kind, Knowledge, Param, Placement, Policy,
-    PolicyError, Reason, Setup,
+    Abilities, About, Batch, Cadence, Cluster, Config, GpuId, GpuTypeId, Job, JobId, Kind, Knowledge, Param, Placement,
+    Policy, PolicyError, Reason, Setup,
 };
 
 use consolidate::Consolidation;
@@ -89,9 +89,8 @@ impl Policy for KaiLike {
     }
 
     fn uses(&self) -> Abilities {
-        let moves = self.reclaims || self.preempts || self.consolidation.moves();
         let follows = Abilities::QUEUES | Placement::follows();
-        follows | if moves { Abilities::PREEMPT | Abilities::TIMERS } else { Abilities::empty() }
+        follows | if self.lets_go() { Abilities::PREEMPT | Abilities::TIMERS } else { Abilities::empty() }
     }
 
     fn cadence(&self) -> Cadence {
@@ -113,11 +112,13 @@ impl Policy for KaiLike {
             self.protected.start(id);
         }
         self.allocate(cluster, &shares);
-        if self.consolidation.moves() && self.consolidate(cluster, &shares) {
-            return Ok(());
-        }
-        if self.reclaims || self.preempts {
+        let moved = self.consolidation.moves() && self.consolidate(cluster, &shares);
+        if (self.reclaims || self.preempts) && !moved {
             self.take_back(cluster, &shares);
+        }
+        // Others may have to go, or to move, that may not yet.
+        if let Some(at) = self.protected.ends(cluster).filter(|_| self.lets_go() && !self.waiting.is_empty()) {
+            cluster.call_by(at);
         }
         Ok(())
     }
@@ -141,7 +142,7 @@ impl KaiLike {
         while !self.waiting.is_blocked(cluster)
             && let Some(next) = self.waiting.next()
         {
-            match place(cluster, cluster.job(next.job)) {
+            match self.left(cluster, cluster.job(next.job)) {
                 Some(gpus) => {
                     cluster.start(next.job, gpus);
                     self.waiting.remove(next, cluster, shares.turns());
@@ -153,28 +154,35 @@ impl KaiLike {
         }
     }
 
-    /// Moves jobs so that others find a place, the queue that is due first; returns whether any moves.
+    /// Whether jobs ever let GPUs go for others.
+    fn lets_go(&self) -> bool {
+        self.reclaims || self.preempts || self.consolidation.moves()
+    }
+
+    /// Moves jobs so that another finds a place, of the queue that is due first; returns whether any moves. The next ones move once these have.
     fn consolidate(&mut self, cluster: &mut Cluster, shares: &Shares) -> bool {
+        // Of single GPUs there is nothing to bring together.
+        let some_free = (0..cluster.types() as GpuTypeId).any(|gpu_type| cluster.free_gpus(gpu_type) > 1);
+        if self.consolidation.is_under_way() || !some_free {
+            return false;
+        }
         self.waiting.begin(cluster, shares.turns());
-        let mut moved = false;
+        let order = OnceCell::new();
         while let Some(next) = self.waiting.next() {
             let job = cluster.job(next.job).clone();
-            let could_help = self.consolidation.could_help(cluster, &job) && Shares::allows(cluster, &job);
-            let order = could_help.then(|| Order::new(cluster, shares, &self.protected, self.victims));
-            let room = order.and_then(|order| {
-                let how = (&self.protected, &order, &self.eviction);
-                self.consolidation.make_room(cluster, &job, how, place)
-            });
-            let Some(gpus) = room else {
-                self.waiting.close(next, cluster, shares.turns());
-                continue;
-            };
-            cluster.start(next.job, gpus);
-            self.waiting.remove(next, cluster, shares.turns());
-            self.protected.start(next.job);
-            moved = true;
+            if self.consolidation.could_help(cluster, &job) && Shares::allows(cluster, &job) {
+                let order = order.get_or_init(|| Order::new(cluster, shares, &self.protected, self.victims));
+                let how = (&self.protected, order, &self.eviction);
+                if let Some(gpus) = self.consolidation.make_room(cluster, &job, how, place) {
+                    cluster.start(next.job, gpus);
+                    self.waiting.remove(next, cluster, shares.turns());
+                    self.protected.start(next.job);
+                    return true;
+                }
+            }
+            self.waiting.close(next, cluster, shares.turns());
         }
-        moved
+        false
     }
 
     /// Lets waiting jobs take GPUs back, the queue that is due first: from other queues, then from jobs of their own.
@@ -185,7 +193,7 @@ impl KaiLike {
         while let Some(next) = self.waiting.next() {
             let job = cluster.job(next.job).clone();
             // A gang that let go may have left more than was needed.
-            let left = if moved { place(cluster, &job).map(|gpus| (Vec::new(), gpus)) } else { None };
+            let left = if moved { self.left(cluster, &job).map(|gpus| (Vec::new(), gpus)) } else { None };
             let found = left.or_else(|| self.victims(cluster, shares, &job, &order));
             let Some((victims, gpus)) = found else {
                 self.waiting.close(next, cluster, shares.turns());
@@ -200,9 +208,11 @@ impl KaiLike {
                 self.waiting.line_up(cluster, shares.turns());
             }
         }
-        if let Some(at) = self.protected.ends(cluster).filter(|_| !self.waiting.is_empty()) {
-            cluster.call_by(at);
-        }
+    }
+
+    /// Where a job could start now, beside what is kept for those that move.
+    fn left(&self, cluster: &Cluster, job: &Job) -> Option<Vec<GpuId>> {
+        place(cluster, job).filter(|gpus| self.consolidation.leaves(gpus))
     }
 
     /// Jobs that go for one, and its place then.
@@ -217,12 +227,12 @@ impl KaiLike {
         if self.reclaims && reclaim::may_take(cluster, shares, job) {
             let order = order.get_or_init(|| Order::new(cluster, shares, protected, self.victims));
             let offer = reclaim::from_others(cluster, shares, job, (protected, order));
-            let fair = |cluster: &Cluster| place(cluster, job).filter(|_| offer.is_fair(cluster, shares, job));
+            let fair = |cluster: &Cluster| self.left(cluster, job).filter(|_| offer.is_fair(cluster, shares, job));
             found = cluster.place_without(&offer.jobs, fair);
         }
         if found.is_none() && self.preempts {
             let own = reclaim::from_own(cluster, job, protected, self.victims);
-            found = cluster.place_without(&own, |cluster| place(cluster, job));
+            found = cluster.place_without(&own, |cluster| self.left(cluster, job));
         }
         found
     }

@@ -13,6 +13,8 @@ mod resync;
 mod timers;
 mod trial;
 
+pub use trial::Resettled;
+
 use std::collections::BTreeSet;
 use std::rc::Rc;
 

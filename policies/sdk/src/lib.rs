@@ -78,7 +78,7 @@ pub use bindings::sandtable::policy::types::{
     RemainingChange, Sample, Service, ServiceId, SetBatch, Setup, Sharing, Stages, Start, StartOn, StartPart, Throttle,
     Throughput, Timer, Topology, TrainingEpochs, Trigger, UserId, Wake, WorkloadId, WorkloadProfile,
 };
-pub use cluster::Cluster;
+pub use cluster::{Cluster, Resettled};
 pub use colocate::{ColocationQueue, Place};
 pub use config::{Config, Kind, Param};
 pub use fixed_order::FixedOrder;

@@ -45,7 +45,7 @@ pub struct Shockwave {
     /// Jobs of the rounds to come, and the number of the first of them.
     plan: Vec<Vec<JobId>>,
     planned_at: u64,
-    /// The round before which a plan is made anew, if no job comes or goes until then.
+    /// The round before which a plan is made anew: so many after it was last, or a job ended. Jobs that come have one made too, which does not count.
     replan_at: u64,
     /// Rounds that have begun.
     begun: u64,
@@ -115,7 +115,7 @@ impl Policy for Shockwave {
                     name: "replan",
                     kind: Kind::Number { min: 1.0, max: 1000.0 },
                     default: "8",
-                    about: "Rounds after which a plan is made anew, if no job came or went before.",
+                    about: "Rounds after which a plan is made anew, from the latest end of a job on; when a job comes one is made in any case.",
                 },
                 Param {
                     name: "makespan",

@@ -3,6 +3,9 @@
 use super::Cluster;
 use crate::{GpuId, Job, JobId, JobPhase};
 
+/// Jobs that move, each with where to, and the place of the one for which they do.
+pub type Resettled = (Vec<(JobId, Vec<GpuId>)>, Vec<GpuId>);
+
 impl Cluster {
     /// A place that `find` finds once some of these jobs have let their GPUs go, and those. They go one after the other until there is
     /// a place; then those that it can do without get theirs back, the latest first. What jobs hold is afterwards as before.
@@ -55,8 +58,8 @@ impl Cluster {
         found.map(|place| (ids, place))
     }
 
-    /// As few of these jobs as have to move for a waiting one, and its place then. They let go one after the other, until `find` finds a place for the waiting job and then,
-    /// in their order, for each of them. Those that come back to where they are do not move. What jobs hold is afterwards as before.
+    /// Which of these jobs move for a waiting one, and where to, and its place then. They let go one after the other, until `find` finds a place for the waiting job and one for
+    /// each of them, but for those that may stay where they are. What jobs hold is afterwards as before.
     ///
     /// ```
     /// use sandtable_policy::testing::{arrivals, demand};
@@ -68,7 +71,7 @@ impl Cluster {
     /// cluster.start(0, vec![0]);
     /// cluster.start(1, vec![2]);
     /// let find = |cluster: &Cluster, job: &Job| Placement::Consolidate.find(cluster, 0, job.ask());
-    /// assert_eq!(cluster.place_by_moving(2, &[1, 0], find), Some((vec![1], vec![2, 3])));
+    /// assert_eq!(cluster.place_by_moving(2, &[1, 0], find), Some((vec![(1, vec![1])], vec![2, 3])));
     /// assert!(cluster.job(2).waits() && cluster.job(1).held == [2] && cluster.free_gpus(0) == 2);
     /// ```
     pub fn place_by_moving(
@@ -76,25 +79,18 @@ impl Cluster {
         id: JobId,
         others: &[JobId],
         find: impl Fn(&Cluster, &Job) -> Option<Vec<GpuId>>,
-    ) -> Option<(Vec<JobId>, Vec<GpuId>)> {
+    ) -> Option<Resettled> {
         let waiting = self.job(id).clone();
         let mut gone: Vec<Job> = Vec::new();
         let mut found = None;
         for other in others {
             gone.push(self.let_go(*other));
-            let mut places: Vec<(JobId, Vec<GpuId>)> = Vec::new();
-            for job in std::iter::once(&waiting).chain(&gone) {
-                let Some(gpus) = find(self, job) else { break };
-                self.hold(job.id, &gpus);
-                places.push((job.id, gpus));
-            }
-            for (id, _) in places.iter().rev() {
-                self.release(*id, self.now, JobPhase::Stopping);
-            }
-            if places.len() == gone.len() + 1 {
-                let (_, place) = places.remove(0);
-                let moves = places.iter().zip(&gone).filter(|((_, gpus), before)| *gpus != before.held);
-                found = Some((moves.map(|((id, _), _)| *id).collect(), place));
+            let Some(place) = find(self, &waiting) else { continue };
+            self.hold(id, &place);
+            let moves = self.resettle(&gone, &find);
+            self.release(id, self.now, JobPhase::Stopping);
+            if let Some(moves) = moves {
+                found = Some((moves, place));
                 break;
             }
         }
@@ -104,6 +100,37 @@ impl Cluster {
             *job = waiting;
         }
         found
+    }
+
+    /// Which of these jobs, that have let go, have to go on elsewhere, and where; none: not all find a place.
+    fn resettle(
+        &mut self,
+        gone: &[Job],
+        find: impl Fn(&Cluster, &Job) -> Option<Vec<GpuId>>,
+    ) -> Option<Vec<(JobId, Vec<GpuId>)>> {
+        let mut elsewhere: Vec<&Job> = Vec::new();
+        for job in gone {
+            let of_gpus_alone = job.host.cpu_milli == 0 && job.host.memory_mib == 0;
+            match of_gpus_alone && job.held.iter().all(|gpu| self.is_free(*gpu)) {
+                true => self.hold(job.id, &job.held),
+                false => elsewhere.push(job),
+            }
+        }
+        let mut places: Vec<(JobId, Vec<GpuId>)> = Vec::new();
+        for job in &elsewhere {
+            let Some(gpus) = find(self, job) else { break };
+            self.hold(job.id, &gpus);
+            places.push((job.id, gpus));
+        }
+        gone.iter().for_each(|job| self.release(job.id, self.now, JobPhase::Stopping));
+        (places.len() == elsewhere.len()).then(|| {
+            places
+                .into_iter()
+                .zip(elsewhere)
+                .filter(|((_, gpus), before)| *gpus != before.held)
+                .map(|(moved, _)| moved)
+                .collect()
+        })
     }
 
     /// Frees what a job holds; returns the job as it was.
