@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::accept::Earlier;
+use super::select::drawn;
 use super::{SpecArgs, StoreArgs, begin, expand_noting, threads};
 use crate::commands::Format;
 use crate::consent::ConsentArgs;
 use crate::engine::Times;
 use crate::engine::plan_file::{Line, PlanFile, Shard};
 use crate::ui;
-use sandtable_core::digest::digest;
 use sandtable_core::display::span;
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_hardware::live::Clock;
@@ -201,15 +201,6 @@ pub(super) fn not_live(plan: &Plan) -> Result<(), Error> {
         return Err(error.hint("replay its recording: `fleet: Replay(\"…/recording.jsonl\")`"));
     }
     Ok(())
-}
-
-/// A share of cells, at least one if it is above 0: those with the smallest hash of id and draw.
-pub(super) fn drawn<'a>(share: f64, draw: u64, there: &[&'a Cell]) -> Vec<&'a Cell> {
-    let mut drawn: Vec<(String, &Cell)> =
-        there.iter().map(|cell| (digest(format!("recheck {draw} {}", cell.id).as_bytes()), *cell)).collect();
-    drawn.sort_by(|a, b| a.0.cmp(&b.0));
-    drawn.truncate((there.len() as f64 * share).ceil() as usize);
-    drawn.into_iter().map(|(_, cell)| cell).collect()
 }
 
 fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Error> {

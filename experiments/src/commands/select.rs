@@ -1,15 +1,25 @@
-//! Finds results by what a user types: a spec, a cell's id, or a policy's label.
+//! Finds results by what a user types: a spec, a cell's id, or a policy's label; and draws some of many cells.
 
 use std::path::{Path, PathBuf};
 
+use sandtable_core::digest::digest;
 use sandtable_core::error::{Error, ExitCode};
-use sandtable_plan::Plan;
+use sandtable_plan::{Cell, Plan};
 use sandtable_results::compare::LabelledResult;
 use sandtable_results::reader;
 use sandtable_results::schema::RunRecord;
 use sandtable_results::store::Store;
 
 use super::{SpecArgs, StoreArgs};
+
+/// A share of cells, at least one if it is above 0: those with the smallest hash of id and draw.
+pub(super) fn drawn<'a>(share: f64, draw: u64, there: &[&'a Cell]) -> Vec<&'a Cell> {
+    let mut drawn: Vec<(String, &Cell)> =
+        there.iter().map(|cell| (digest(format!("recheck {draw} {}", cell.id).as_bytes()), *cell)).collect();
+    drawn.sort_by(|a, b| a.0.cmp(&b.0));
+    drawn.truncate((there.len() as f64 * share).ceil() as usize);
+    drawn.into_iter().map(|(_, cell)| cell).collect()
+}
 
 /// The results that a word means.
 pub(super) fn entries(

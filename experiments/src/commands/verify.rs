@@ -12,7 +12,7 @@ use sandtable_run::code;
 use sandtable_run::execute::{Compiled, Workers, execute_watched, in_parallel};
 use sandtable_runtime::sandbox::{Settings, Variation};
 
-use super::run::drawn;
+use super::select::drawn;
 use super::{SpecArgs, StoreArgs, threads};
 use crate::ui;
 

@@ -141,7 +141,9 @@ mod tests {
     fn parts_of_cells_are_told() {
         let progress = Progress::of(4, true);
         let (first, second) = (progress.begin("a", 10), progress.begin("b", 3));
-        (first.ended(5), second.ended(2), second.ended(1));
+        first.ended(5);
+        second.ended(2);
+        second.ended(1);
         let told = || so_far(progress.0.position(), 4 * PARTS, 60.0);
         assert_eq!(told(), "1.1 of 4 cells after 60.0 s, about 2.43 min left");
         drop((first, second));

@@ -110,10 +110,10 @@ pub fn rounds(bidders: &[Bidder], horizon: &Horizon) -> Option<Vec<u32>> {
             high -= third;
         }
     }
-    for at in low..bounds.len().min(high + 1) {
+    for (at, bound) in bounds.iter().enumerate().take(high + 1).skip(low) {
         let found = worth(at);
         if found > best.0 {
-            best = (found, f64::from_bits(bounds[at]));
+            best = (found, f64::from_bits(*bound));
         }
     }
     market.worth(best.1);
