@@ -101,7 +101,7 @@ fn done_of(parts: u64, of: u64) -> String {
     let cells = of / PARTS;
     match parts % PARTS {
         0 => format!("{}/{cells} cells", parts / PARTS),
-        // Rounded down: no cell is done before it is.
+        // Rounded down: all are done when the last one is.
         rest => format!("{}.{}/{cells} cells", parts / PARTS, rest * 10 / PARTS),
     }
 }

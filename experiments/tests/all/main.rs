@@ -10,6 +10,7 @@ mod capture;
 mod claims;
 mod cli;
 mod components;
+mod consolidation;
 mod corpus;
 mod deadlines;
 mod decisions;

@@ -310,40 +310,6 @@ fn a_job_takes_gpus_of_a_lower_priority_in_its_own_queue() {
     assert_eq!(ends(limited, &small, KAI), [150.0, 60.0]);
 }
 
-/// Starts, and ends, of jobs of one queue on nodes of four GPUs where a preemption costs a minute; how often each was preempted.
-fn moved(consolidate: u32, jobs: &str) -> Vec<(f64, f64, u32)> {
-    let text = format!(
-        "Experiment(title: \"queues\", fleet: Model(nodes: 2, gpus: 4, kind: \"g\", speed: 1.0), queues: [Queue(name: \"a\", guaranteed: 8)], \
-         costs: Costs(checkpoint: \"30s\", restore: \"30s\"), workload: Jobs([{jobs}]), \
-         policies: [Policy(name: \"kai-like\", with: {{\"consolidate\": {consolidate}}})])"
-    );
-    let (_, rows) = results::<JobRecord>(&planned(&text).unwrap_or_else(|error| panic!("{error}")));
-    let seconds = |at: Option<Seconds>| at.map_or(f64::NAN, Seconds::f64);
-    rows.iter().map(|row| (seconds(row.first_start_s), seconds(row.end_s), row.preemptions)).collect()
-}
-
-#[test]
-fn jobs_move_so_that_one_finds_its_gpus_on_one_node() {
-    let job = |at: u32, gpus: u32, duration: u32, more: &str| {
-        format!("Job(submit: \"{at}s\", gpus: {gpus}, duration: \"{duration}s\", queue: \"a\"{more}),")
-    };
-    // From 50 s on two GPUs of the first node and three of the second are free; the job on the latter moves.
-    let four = job(100, 4, 100, ", gpus_per_node: 4");
-    let jobs = [job(0, 2, 1000, ""), job(0, 2, 50, ""), job(1, 1, 1000, "")].concat() + &four;
-    let (before, after) = (moved(0, &jobs), moved(16, &jobs));
-    assert_eq!(before[3], (1000.0, 1100.0, 0));
-    // It saves until 130 s and goes on at 160 s; the other has waited for its GPUs.
-    assert_eq!(after, [(0.0, 1000.0, 0), (0.0, 50.0, 0), (1.0, 1061.0, 1), (100.0, 230.0, 0)]);
-    // What is kept for the one that moves goes to no other, neither in the same call nor later.
-    let others = job(100, 2, 500, ", gpus_per_node: 2") + &job(110, 2, 500, ", gpus_per_node: 2");
-    let after = moved(16, &(jobs.clone() + &others));
-    assert_eq!(after[2].2, 1);
-    assert!(after[2].1 <= 1061.0, "{after:?}");
-    // A job that may not be preempted does not move, nor does any for one.
-    let firm = jobs.replace("\"1000s\", queue: \"a\"", "\"1000s\", queue: \"a\", preemptible: false");
-    assert_eq!(moved(16, &firm), moved(0, &firm));
-}
-
 /// One-GPU jobs of queue b that hold eight GPUs, each for 1000 s; the later the second at which it came.
 fn eight(priority: fn(u32) -> u32) -> String {
     let job = |at: u32| {

@@ -3,8 +3,6 @@
 //! Source: KAI-Scheduler, `consolidation.go`: only for jobs that may be preempted, and only where all that move are placed again. Until they are, what they are to have is
 //! kept for them.
 
-use std::collections::BTreeSet;
-
 use sandtable_policy::{Cluster, GpuId, Job, JobId, JobPhase, Kind, Param, QueueId};
 use sandtable_queues::{Eviction, Protected};
 
@@ -16,8 +14,6 @@ pub struct Consolidation {
     most: usize,
     /// Where they go on, once they have let go.
     moving: Vec<(JobId, Vec<GpuId>)>,
-    /// All GPUs of these.
-    kept: BTreeSet<GpuId>,
 }
 
 impl Consolidation {
@@ -31,7 +27,7 @@ impl Consolidation {
 
     /// As [`Consolidation::PARAM`] says.
     pub fn new(most: f64) -> Consolidation {
-        Consolidation { most: most as usize, moving: Vec::new(), kept: BTreeSet::new() }
+        Consolidation { most: most as usize, moving: Vec::new() }
     }
 
     /// Whether jobs move at all.
@@ -46,7 +42,7 @@ impl Consolidation {
 
     /// Whether GPUs are not kept for a job that moves.
     pub fn leaves(&self, gpus: &[GpuId]) -> bool {
-        self.kept.is_empty() || gpus.iter().all(|gpu| !self.kept.contains(gpu))
+        self.moving.iter().all(|(_, kept)| gpus.iter().all(|gpu| !kept.contains(gpu)))
     }
 
     /// Starts jobs that have let go; returns them. One whose place is not there any more waits like any other.
@@ -67,12 +63,7 @@ impl Consolidation {
                 started.push(id);
             }
         }
-        self.keep();
         started
-    }
-
-    fn keep(&mut self) {
-        self.kept = self.moving.iter().flat_map(|(_, gpus)| gpus.iter().copied()).collect();
     }
 
     /// Whether moves could make room for a waiting job: it may be preempted, and enough GPUs are free. Of one, or of a part, there is nothing to bring together.
@@ -101,7 +92,6 @@ impl Consolidation {
         let (moves, gpus) = cluster.place_by_moving(job.id, &others, place)?;
         eviction.evict(cluster, &moves.iter().map(|(id, _)| *id).collect::<Vec<JobId>>());
         self.moving.extend(moves);
-        self.keep();
         Some(gpus)
     }
 }
