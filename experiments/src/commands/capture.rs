@@ -18,7 +18,7 @@ use crate::ui;
 /// A cluster as it is.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum CaptureCommand {
-    /// Read a cluster that Slurm schedules, by `scontrol show` and `sdiag`.
+    /// Read a cluster that Slurm schedules, by `scontrol show`, `sdiag` and `sshare`.
     Slurm(SlurmArgs),
     /// Read a Kubernetes cluster from dumped objects: of Kueue, Volcano or KAI, or pods alone.
     #[command(visible_alias = "kai")]
@@ -245,6 +245,9 @@ fn asked(command: &slurm::Command, patience: &Patience<'_>) -> Result<Option<Str
     // Lists of an array's tasks are cut otherwise.
     let ran = patience.output(ran.env("SLURM_BITSTR_LEN", "0"));
     let lacking = |message: String| Error { exit: ExitCode::Hardware, ..Error::usage(message) };
+    if ran.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) && !command.needed {
+        return Ok(None);
+    }
     let ran = ran.map_err(|error| {
         if error.kind() == std::io::ErrorKind::TimedOut {
             return lacking(format!("`{}` did not answer in time", command.argv.join(" ")));

@@ -2,8 +2,8 @@
 
 use sandtable_needs::needs;
 
-use crate::help::{dist, sandtable, told};
-use crate::states::real;
+use crate::help::{dist, root, sandtable, told};
+use crate::states::{Real, real, run_of};
 
 /// How a run of the jobs of a real one agrees with it.
 struct Agrees {
@@ -18,16 +18,20 @@ struct Agrees {
 
 fn agrees(run: &str, with: &str) -> Agrees {
     let real = real(run);
-    let folder = tempfile::tempdir().expect("a folder");
     let mut trace = String::from("job_id,submit_s,gpus,gpus_per_node,duration_s,declared_s\n");
     for job in &real {
         // Half a second more than a job sleeps is what it holds its GPUs for.
         let (gpus, took) = (job.nodes * job.each, job.sleep + 0.5);
         trace.push_str(&format!("{},{},{gpus},{},{took},{}\n", job.id, job.submit, job.each, job.limit));
     }
+    compared(run, &real, &trace, "", with)
+}
+
+fn compared(run: &str, real: &[Real], trace: &str, queues: &str, with: &str) -> Agrees {
+    let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("t.csv"), trace).expect("written");
     let spec = format!(
-        "Experiment(title: \"t\", fleet: Model(nodes: 4, gpus: 4, kind: \"x\", speed: 1.0), workload: Trace(file: \"t.csv\"), \
+        "Experiment(title: \"t\", fleet: Model(nodes: 4, gpus: 4, kind: \"x\", speed: 1.0), {queues}workload: Trace(file: \"t.csv\"), \
          policies: [Policy(name: \"slurm-backfill\", with: {{{with}}})], predictors: {{\"remaining\": Declared}})"
     );
     std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
@@ -38,7 +42,7 @@ fn agrees(run: &str, with: &str) -> Agrees {
     let rows: Vec<Vec<&str>> =
         std::str::from_utf8(rows).expect("UTF-8").lines().skip(1).map(|line| line.split(',').collect()).collect();
     let mut found = Agrees { jobs: real.len(), near: 0, same_nodes: 0, wait: 0.0, real_wait: 0.0 };
-    for job in &real {
+    for job in real {
         let row = rows.iter().find(|row| row[0] == job.id).expect("its row");
         let start: f64 = row[3].parse().expect("a start");
         let mut on: Vec<String> =
@@ -76,4 +80,75 @@ fn schedules_are_those_of_a_real_slurm_as_far_as_they_were_understood() {
     assert!(f3.near == f3.jobs && f3.same_nodes == f3.jobs);
     // A wrong phase costs up to half of it: it is no parameter that does not matter.
     assert!(agrees("b2", "\"phase\": 12").near < b2.near);
+}
+
+/// Jobs of a real Slurm with two accounts of 60 and 40 shares, whose priorities change with age and usage; nothing is planned.
+#[test]
+fn priorities_change_as_those_of_a_real_slurm() {
+    let table = std::fs::read_to_string(root().join("experiments/tests/goldens/slurm-fair-share.csv")).expect("a run");
+    let real = run_of(&table);
+    let mut trace = String::from("job_id,submit_s,gpus,gpus_per_node,duration_s,declared_s,queue,user,job_priority\n");
+    for (job, line) in real.iter().zip(table.lines().skip(1)) {
+        let [account, user, priority] = [9, 10, 11].map(|at| line.split(',').nth(at).expect("a column"));
+        let (gpus, took) = (job.nodes * job.each, job.end - job.start);
+        let head = format!("{},{},{gpus},{},{took},{}", job.id, job.submit, job.each, job.limit);
+        trace.push_str(&format!("{head},{account},{user},{priority}\n"));
+    }
+    let queues = "queues: [Queue(name: \"vision\", weight: 60), Queue(name: \"nlp\", weight: 40)], ";
+    let with = |more: &str| {
+        let base = "\"tick\": 0, \"lag\": 0.1, \"weight_age\": 3000, \"max_age\": 120, \"calc_period\": 60, \"calc_phase\": 45";
+        compared("a fair share", &real, &trace, queues, &format!("{base}{more}"))
+    };
+    let users = "\"associations\": [{\"user\": \"root\"}, {\"queue\": \"vision\", \"user\": \"u1\"}, {\"queue\": \"vision\", \"user\": \"u3\"}, \
+                 {\"queue\": \"nlp\", \"user\": \"u2\"}, {\"queue\": \"nlp\", \"user\": \"u4\", \"shares\": 3}]";
+    let shared = with(&format!(", \"weight_fair_share\": 10000, \"half_life\": 120, \"count_ends\": false, {users}"));
+    assert!(shared.near == shared.jobs && (shared.wait / shared.real_wait - 1.0).abs() <= 0.01);
+    // By age alone it is another schedule.
+    assert!(with("").near * 2 < shared.near);
+}
+
+/// Jobs of two partitions of a real Slurm, the higher of which takes GPUs from the lower.
+#[test]
+fn jobs_of_a_higher_partition_preempt_those_that_they_preempt_in_a_real_slurm() {
+    let table = std::fs::read_to_string(root().join("experiments/tests/goldens/slurm-preemption.csv")).expect("a run");
+    let real: Vec<Vec<&str>> = table.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let mut trace = String::from("job_id,submit_s,gpus,gpus_per_node,duration_s,declared_s,job_priority,preemptible\n");
+    for job in &real {
+        let number = |at: usize| job[at].parse::<f64>().expect("a number");
+        let (gpus, took, high) = (number(2) * number(3), number(5) + 0.5, job[6] == "vip");
+        let more = if high { "1,false" } else { "0,true" };
+        trace.push_str(&format!("{},{},{gpus},{},{took},{},{more}\n", job[0], job[1], job[3], job[4]));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("t.csv"), trace).expect("written");
+    let spec = "Experiment(title: \"t\", fleet: Model(nodes: 4, gpus: 4, kind: \"x\", speed: 1.0), workload: Trace(file: \"t.csv\"), \
+                policies: [Policy(name: \"slurm-backfill\", with: {\"tick\": 0, \"lag\": 0.3, \"preempt\": true})], \
+                predictors: {\"remaining\": Declared})";
+    std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
+    let ran = sandtable(folder.path(), &["run", "spec.ron", "--store", "store", "--policies", &dist()]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let cells = crate::help::cells(&folder.path().join("store"));
+    let (_, stays) = cells.iter().find(|(name, _)| name.ends_with("timeline.csv")).expect("stays");
+    let stays: Vec<Vec<&str>> =
+        std::str::from_utf8(stays).expect("UTF-8").lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let (mut preempted, mut near, mut high) = (0, 0, 0);
+    for job in &real {
+        let there: Vec<f64> =
+            job[7].split('|').map(|stay| stay.split('-').next().expect("a start").parse().expect("seconds")).collect();
+        let mut here: Vec<f64> =
+            stays.iter().filter(|stay| stay[0] == job[0]).map(|stay| stay[1].parse().expect("seconds")).collect();
+        here.sort_by(f64::total_cmp);
+        assert_eq!(here.len(), there.len(), "job {}: {here:?}, {there:?}", job[0]);
+        preempted += here.len() - 1;
+        if job[6] == "vip" {
+            high += 1;
+            assert!((here[0] - there[0]).abs() <= 1.0, "job {}: {here:?}, {there:?}", job[0]);
+        }
+        near += usize::from(here.iter().zip(&there).all(|(here, there)| (here - there).abs() <= 5.0));
+    }
+    told(&format!(
+        "{preempted} preemptions as there, {high} jobs of the higher partition within 1 s, {near} of {} jobs within 5 s",
+        real.len()
+    ));
+    assert!(preempted == 7 && high == 13);
 }

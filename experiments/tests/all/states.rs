@@ -23,7 +23,11 @@ pub(crate) struct Real {
 }
 
 pub(crate) fn real(run: &str) -> Vec<Real> {
-    let text = std::fs::read_to_string(data(&format!("cluster-state/slurm-runs/{run}.csv"))).expect("a run");
+    run_of(&std::fs::read_to_string(data(&format!("cluster-state/slurm-runs/{run}.csv"))).expect("a run"))
+}
+
+/// A run of a real Slurm, as a table.
+pub(crate) fn run_of(table: &str) -> Vec<Real> {
     let row = |line: &str| {
         let words: Vec<&str> = line.split(',').collect();
         let number = |at: usize| words[at].parse::<f64>().expect("a number");
@@ -39,7 +43,7 @@ pub(crate) fn real(run: &str) -> Vec<Real> {
             on: words[8].split('|').map(str::to_string).collect(),
         }
     };
-    text.lines().skip(1).map(row).collect()
+    table.lines().skip(1).map(row).collect()
 }
 
 /// What of a run was there at an instant. Limits are the true run times: half a second more than a job sleeps.

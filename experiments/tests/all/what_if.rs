@@ -8,7 +8,7 @@ use std::path::Path;
 use sandtable_needs::needs;
 use serde_json::{Value, json};
 
-use crate::help::{Ran, dist, sandtable, told};
+use crate::help::{Ran, dist, root, sandtable, told};
 use crate::states::{captured, document, real};
 
 fn what_if(folder: &Path, more: &[&str]) -> Ran {
@@ -104,6 +104,33 @@ fn a_forecast_is_compared_with_what_happened() {
     std::fs::write(folder.path().join("bare.csv"), "submit_s,gpus,duration_s\n0,1,30\n").expect("written");
     let bare = what_if(folder.path(), &["--policy", "fifo", "--recorded", "bare.csv"]);
     assert!(bare.code == 2 && bare.stderr.contains("its times have no date"), "{}", bare.stderr);
+}
+
+/// A real Slurm with accounts, captured while 61 jobs of four users waited, and what its accounting said in the end.
+#[test]
+fn a_forecast_follows_the_fair_share_of_a_real_slurm() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (golden, name) in [("slurm-fair-share-now.json", "now.json"), ("slurm-fair-share-log.txt", "log.txt")] {
+        std::fs::copy(root().join("experiments/tests/goldens").join(golden), folder.path().join(name)).expect("copied");
+    }
+    // Half of the forecasts, and nine of ten, are no further off than so many seconds.
+    let off = |policy: &[&str]| {
+        let asked = [&["--run-times", "known=log.txt", "--recorded", "log.txt"], policy].concat();
+        let of = |row: &Value| {
+            (row["start_p50_s"].as_f64().expect("a time") - row["recorded_start_s"].as_f64().expect("a time")).abs()
+        };
+        let mut off: Vec<f64> = rows(folder.path(), &asked).values().map(of).collect();
+        off.sort_by(f64::total_cmp);
+        assert_eq!(off.len(), 61);
+        (off[30], off[54])
+    };
+    let (follows, stays) = (off(&[]), off(&["--policy", "slurm-backfill,tick=0"]));
+    told(&format!(
+        "off by {:.1} and {:.1} s; {:.1} and {:.1} s where priorities stay",
+        follows.0, follows.1, stays.0, stays.1
+    ));
+    assert!(follows.0 <= 10.0 && follows.1 <= 60.0);
+    assert!(stays.0 >= 60.0 && stays.1 >= 120.0);
 }
 
 /// Two nodes of four GPUs; three running and four waiting jobs.

@@ -2,19 +2,27 @@
 //! each tick a plan is made by time limits in which later jobs may start first where they delay none before them.
 //!
 //! A reconstruction from what a real Slurm 22.05 did (its schedules are goldens of the tests), as far as that was understood: plans are for whole
-//! nodes, begin at multiples of a resolution and last that much longer. Priorities are those of the jobs; they do not change
-//! with age or fair share, and nothing is preempted.
+//! nodes, begin at multiples of a resolution and last that much longer. Priorities are those of the jobs and, where it is asked for, what age, size and fair
+//! share add to them. Nothing is preempted.
 
+mod fair_share;
+mod params;
 mod plan;
+mod priority;
+mod victims;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, GpuId, Instant, Job, JobId, Kind, Knowledge, Node, Param,
+    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuId, Instant, Job, JobId, JobPhase, Knowledge, Node,
     Policy, PolicyError, Setup, Trigger,
 };
 
+use params::PARAMS;
 use plan::{End, Need, Nodes, Place, Planner};
+use priority::Priorities;
+use victims::{Candidate, room};
 
 const SECOND: u64 = 1_000_000;
 /// A limit that is unknown, µs: longer than any run.
@@ -34,6 +42,11 @@ pub struct SlurmBackfill {
     lag: u64,
     place: Place,
     whole_nodes: bool,
+    preempt: bool,
+    /// µs until a job that was preempted may start again; and when those may that have to wait.
+    requeued: u64,
+    held_back: BTreeMap<JobId, Instant>,
+    priorities: Priorities,
     waiting: BTreeSet<Rank>,
     /// When the main scheduler looks next.
     look: Option<Instant>,
@@ -43,59 +56,14 @@ pub struct SlurmBackfill {
     settled: Option<Instant>,
 }
 
-const SECONDS: Kind = Kind::Number { min: 0.0, max: 1e6 };
-
 impl Policy for SlurmBackfill {
     fn about() -> About {
         About {
             name: "slurm-backfill",
             about: "Slurm's main scheduler and its backfill: plans by time limits on whole nodes at each tick (a reconstruction from its schedules)",
-            uses: Abilities::TIMERS | Abilities::SHAPE,
+            uses: Abilities::TIMERS | Abilities::SHAPE | Abilities::QUEUES | Abilities::PREEMPT,
             needs: Knowledge::REMAINING,
-            params: &[
-                Param {
-                    name: "tick",
-                    kind: SECONDS,
-                    default: "30",
-                    about: "Seconds between plans, Slurm's bf_interval; 0: none are made, as with sched/builtin.",
-                },
-                Param {
-                    name: "phase",
-                    kind: SECONDS,
-                    default: "0",
-                    about: "Seconds of the first tick from the beginning of the experiment's clock; of a real Slurm sdiag says it.",
-                },
-                Param {
-                    name: "resolution",
-                    kind: SECONDS,
-                    default: "60",
-                    about: "Seconds, Slurm's bf_resolution: plans begin at multiples of it, rounded down, and last that much longer.",
-                },
-                Param {
-                    name: "depth",
-                    kind: Kind::Number { min: 1.0, max: 1e6 },
-                    default: "100",
-                    about: "How many waiting jobs are planned at a tick, Slurm's bf_max_job_test (500 there); the time that it takes grows with the square.",
-                },
-                Param {
-                    name: "lag",
-                    kind: SECONDS,
-                    default: "0.5",
-                    about: "Seconds from an end or an arrival until the main scheduler looks.",
-                },
-                Param {
-                    name: "whole_nodes",
-                    kind: Kind::Flag,
-                    default: "true",
-                    about: "Plans reserve whole nodes, as Slurm's do, and not only GPUs of them.",
-                },
-                Param {
-                    name: "placement",
-                    kind: Kind::Choice(&["packed", "first"]),
-                    default: "\"packed\"",
-                    about: "Nodes that a job gets: those with the fewest free GPUs that are enough, or the first.",
-                },
-            ],
+            params: &PARAMS,
         }
     }
 
@@ -112,6 +80,10 @@ impl Policy for SlurmBackfill {
             lag: config.micros("lag"),
             place: if config.choice("placement") == "first" { Place::First } else { Place::Packed },
             whole_nodes: config.flag("whole_nodes"),
+            preempt: config.flag("preempt"),
+            requeued: config.micros("requeued"),
+            held_back: BTreeMap::new(),
+            priorities: Priorities::new(config, setup)?,
             waiting: BTreeSet::new(),
             look: None,
             planned: None,
@@ -123,14 +95,19 @@ impl Policy for SlurmBackfill {
         Cadence::WHILE_WAITING
     }
 
+    fn uses(&self) -> Abilities {
+        let uses = Self::about().uses;
+        if self.preempt { uses } else { uses - Abilities::PREEMPT }
+    }
+
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         let now = batch.now;
         let before = self.waiting.len();
-        for job in batch.events.iter().flat_map(|event| cluster.queued_by(event)) {
-            self.waiting.insert((-i64::from(job.priority), job.submitted, job.id));
-        }
+        let back = self.held_back.len();
+        self.held_back.retain(|_, until| *until > now);
+        let changed = self.take_in(batch, cluster) || self.held_back.len() < back;
         // A timer that this policy set is no news; anything else may be.
-        let news = batch.trigger != Trigger::Timer || self.waiting.len() > before;
+        let news = batch.trigger != Trigger::Timer || self.waiting.len() > before || changed;
         if news {
             self.settled = None;
         }
@@ -147,7 +124,13 @@ impl Policy for SlurmBackfill {
             self.plan(cluster);
         }
         if !self.waiting.is_empty() {
-            let next = self.next_tick(now).into_iter().chain(self.look).min();
+            let next = self
+                .next_tick(now)
+                .into_iter()
+                .chain(self.look)
+                .chain(self.priorities.next(now))
+                .chain(self.free_again())
+                .min();
             next.into_iter().for_each(|at| cluster.call_by(at));
         }
         Ok(())
@@ -155,6 +138,51 @@ impl Policy for SlurmBackfill {
 }
 
 impl SlurmBackfill {
+    /// Enters what has happened; returns whether priorities have been computed anew.
+    fn take_in(&mut self, batch: &Batch, cluster: &Cluster) -> bool {
+        let mut reckoned = None;
+        for event in &batch.events {
+            match event {
+                Event::JobEnded(end) => {
+                    reckoned = self.priorities.reckon(end.at).or(reckoned);
+                    self.priorities.stops(end.job, end.at);
+                }
+                Event::JobChanged(change) => {
+                    reckoned = self.priorities.reckon(change.at).or(reckoned);
+                    match (change.phase, cluster.get(change.job)) {
+                        (JobPhase::Queued, _) => self.priorities.stops(change.job, change.at),
+                        (_, Some(job)) => self.priorities.starts(job, change.at),
+                        _ => {}
+                    }
+                }
+                _ => {}
+            }
+            for job in cluster.queued_by(event) {
+                self.priorities.waits(cluster, job, batch.now);
+                let rank = self.rank(cluster, job, batch.now);
+                self.waiting.insert(rank);
+            }
+        }
+        reckoned = self.priorities.reckon(batch.now).or(reckoned);
+        if let Some(at) = reckoned {
+            let waiting = std::mem::take(&mut self.waiting);
+            let jobs = waiting.iter().filter_map(|rank| cluster.get(rank.2)).filter(|job| job.waits());
+            self.waiting = jobs.map(|job| self.rank(cluster, job, at)).collect();
+        }
+        reckoned.is_some()
+    }
+
+    /// When the first job that was preempted may start again.
+    fn free_again(&self) -> Option<Instant> {
+        self.held_back.values().min().copied()
+    }
+
+    fn rank(&mut self, cluster: &Cluster, job: &Job, at: Instant) -> Rank {
+        let need = self.need(job);
+        let nodes = need.nodes + u32::from(need.rest > 0);
+        (-self.priorities.of(cluster, job, nodes, at), job.submitted, job.id)
+    }
+
     fn is_tick(&self, now: Instant) -> bool {
         self.tick > 0 && now >= self.phase && (now - self.phase).is_multiple_of(self.tick)
     }
@@ -164,21 +192,66 @@ impl SlurmBackfill {
         (self.tick > 0).then(|| self.phase + ticks * self.tick)
     }
 
-    /// Starts jobs in their order, up to the first that finds no place.
+    /// Starts jobs in their order, up to the first that finds no place; of each kind of GPU to the first that may run on it, as in a partition of its own.
     fn start_in_order(&mut self, cluster: &mut Cluster) {
         let mut free = self.free(cluster);
-        while let Some(rank) = self.waiting.first().copied() {
+        let mut after = Bound::Unbounded;
+        while let Some(rank) = self.waiting.range((after, Bound::Unbounded)).next().copied() {
+            after = Bound::Excluded(rank);
             let Some(job) = cluster.get(rank.2).filter(|job| job.waits()) else {
                 self.waiting.remove(&rank);
                 continue;
             };
-            let need = self.need(job);
-            let Some(on) = free.find(&need, self.place) else { break };
+            // One that a limit holds up, or that was preempted just now, holds up none behind it.
+            if !self.may_start(cluster, job) {
+                continue;
+            }
+            let (need, takes) = (self.need(job), self.preempt && !job.preemptible);
+            let Some(on) = free.find(&need, self.place) else {
+                if takes && self.take(cluster, rank, &need, &mut free) {
+                    continue;
+                }
+                // Those behind it wait with it, but on kinds of GPU that it can't run on.
+                match free.leave_out(&need) {
+                    true => continue,
+                    false => break,
+                }
+            };
             self.start(cluster, rank.2, &on);
             free.take(&on);
             self.settled = None;
             self.waiting.remove(&rank);
         }
+    }
+
+    /// Whether no limit holds a job up, and it was not preempted just now.
+    fn may_start(&self, cluster: &Cluster, job: &Job) -> bool {
+        cluster.queues().has_room(job) && !self.held_back.contains_key(&job.id)
+    }
+
+    /// Starts a job on GPUs of jobs that may be preempted; returns whether it could.
+    fn take(&mut self, cluster: &mut Cluster, rank: Rank, need: &Need, free: &mut Nodes) -> bool {
+        let holders = cluster.holders().filter(|job| job.may_be_moved());
+        let candidates = holders.map(|job| Candidate { job: job.id, on: self.on(cluster, job) }).collect();
+        let Some((victims, on)) = room(free.clone(), need, self.place, candidates) else { return false };
+        for Candidate { job, on } in victims {
+            cluster.kill(job);
+            free.give_back(&on);
+            self.held_back.insert(job, cluster.now() + self.requeued);
+        }
+        free.take(&on);
+        self.start(cluster, rank.2, &on);
+        self.settled = None;
+        self.waiting.remove(&rank);
+        true
+    }
+
+    /// What a job holds of nodes that are up.
+    fn on(&self, cluster: &Cluster, job: &Job) -> Vec<(usize, u32)> {
+        let mut nodes: Vec<usize> = job.held.iter().map(|gpu| cluster.node(*gpu) as usize).collect();
+        nodes.sort_unstable();
+        let up = |node: &&[usize]| cluster.is_up(node[0] as u32);
+        nodes.chunk_by(|a, b| a == b).filter(up).map(|of| (of[0], of.len() as u32)).collect()
     }
 
     /// Plans waiting jobs one after the other, and starts those whose plan begins now.
@@ -208,6 +281,9 @@ impl SlurmBackfill {
             whole_nodes: self.whole_nodes,
         };
         for ((rank, need), limit) in all.iter().zip(limits(cluster, &ids)) {
+            if !self.may_start(cluster, cluster.job(rank.2)) {
+                continue;
+            }
             let Some((at, on)) = planner.earliest(need, limit) else { continue };
             if at > now {
                 planner.reserve(at, limit, &on);
@@ -241,13 +317,8 @@ impl SlurmBackfill {
             let job = cluster.job(*id);
             let ran = job.run_time(now);
             let started = now.saturating_sub(ran) / SECOND * SECOND;
-            let mut on: Vec<(usize, u32)> = Vec::new();
-            let mut nodes: Vec<usize> = job.held.iter().map(|gpu| cluster.node(*gpu) as usize).collect();
-            nodes.sort_unstable();
-            let up = |node: &&[usize]| cluster.is_up(node[0] as u32);
-            on.extend(nodes.chunk_by(|a, b| a == b).filter(up).map(|of| (of[0], of.len() as u32)));
             // One that is over its limit ends right after now.
-            End { at: (started + ran + limit).max(now + 1), on }
+            End { at: (started + ran + limit).max(now + 1), on: self.on(cluster, job) }
         };
         let mut ends: Vec<End> = ids.iter().zip(limits(cluster, &ids)).map(end).collect();
         ends.sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.on.cmp(&b.on)));

@@ -29,7 +29,7 @@ pub struct Need {
 pub struct Nodes {
     /// GPUs of each that are free.
     pub free: Vec<u32>,
-    /// All of them; 0: it is down.
+    /// All of them; 0: it is down, or left out.
     pub gpus: Vec<u32>,
     /// Their type.
     pub types: Vec<GpuTypeId>,
@@ -65,6 +65,21 @@ impl Nodes {
             found.push((*others.first()?, need.rest));
         }
         Some(found)
+    }
+
+    /// Leaves out the nodes that suit a job; returns whether there are others.
+    pub fn leave_out(&mut self, need: &Need) -> bool {
+        for node in 0..self.free.len() {
+            if self.suits(need, node) {
+                (self.free[node], self.gpus[node]) = (0, 0);
+            }
+        }
+        self.gpus.iter().any(|gpus| *gpus > 0)
+    }
+
+    /// Gives GPUs back, of nodes that are not left out.
+    pub fn give_back(&mut self, on: &[(usize, u32)]) {
+        on.iter().filter(|(node, _)| self.gpus[*node] > 0).for_each(|(node, gpus)| self.free[*node] += gpus);
     }
 
     /// Takes GPUs.

@@ -25,6 +25,9 @@ pub struct State {
     pub nodes: Vec<StateNode>,
     /// Queues.
     pub queues: Vec<StateQueue>,
+    /// Accounts, an account before those in it, and users with their parts of them.
+    #[serde(default)]
+    pub associations: Vec<Association>,
     /// Its jobs: by submission, then by id. Of those that are over, the ones that the source still tells of.
     pub jobs: Vec<StateJob>,
     /// Its reservations.
@@ -272,6 +275,48 @@ pub struct Scheduler {
     pub depth: Option<u32>,
     /// Which GPUs a gang gets.
     pub placement: Option<NodeChoice>,
+    /// How priorities change; none: they do not.
+    pub priority: Option<Multifactor>,
+}
+
+/// An account that shares the cluster with others, or a user that shares an account with others.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Association {
+    /// The account; none: the user is in none.
+    pub account: Option<String>,
+    /// The account that the account is in.
+    pub within: Option<String>,
+    /// The user; none: it is the account itself.
+    pub user: Option<String>,
+    /// Its shares.
+    pub shares: Option<f64>,
+    /// Decayed usage as the source counts it.
+    pub used: Option<f64>,
+    /// The fair-share factor, 0 to 1.
+    pub factor: Option<f64>,
+}
+
+/// How priorities are made of the age of jobs and of what their users have used, by Slurm's priority/multifactor.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Multifactor {
+    /// What a job's priority grows by as it waits.
+    pub age: Option<f64>,
+    /// Until it has waited so long.
+    pub most_age_s: Option<f64>,
+    /// What the user has more that has had least of its part.
+    pub fair_share: Option<f64>,
+    /// Whether users are ranked (Fair Tree).
+    pub tree: Option<bool>,
+    /// By what usage over shares is divided, where they are not.
+    pub damping: Option<f64>,
+    /// In which usage counts half as much; 0: it always counts.
+    pub half_life_s: Option<f64>,
+    /// Time between two computations.
+    pub period_s: Option<f64>,
+    /// Whether usage counts until a job ends.
+    pub counts_ends: Option<bool>,
 }
 
 /// Whose names are pseudonyms.

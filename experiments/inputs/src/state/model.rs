@@ -8,6 +8,7 @@ use super::dependencies::{Dependent, Others};
 use super::document::{NodeState, SharingMode, SourceKind, State, StateNode, StateQueue};
 use super::jobs::{JobState, StateJob, Why, WhyCode};
 use super::queues::{KIND, NONE};
+use super::ranks::Ranks;
 use crate::trace::{Row, plain};
 
 /// How long jobs really take, where nothing better is known than their limits.
@@ -153,7 +154,7 @@ impl State {
             state: self,
             run_times,
             defaults: self.defaults(),
-            ranks: ranks(&self.jobs),
+            ranks: Ranks::of(self),
             nodes: BTreeMap::new(),
             node_queues: BTreeSet::new(),
             kinds: BTreeSet::new(),
@@ -180,7 +181,7 @@ struct Modelling<'a> {
     /// The limits of jobs that say none, by queue.
     defaults: BTreeMap<&'a str, f64>,
     /// Priorities as whole numbers.
-    ranks: BTreeMap<u64, i32>,
+    ranks: Ranks,
     /// Places of nodes that take jobs, by name.
     nodes: BTreeMap<&'a str, usize>,
     /// The queues that nodes which take jobs are in, and their kinds: of many nodes there are few of either.
@@ -409,7 +410,7 @@ impl<'a> Modelling<'a> {
         row.queue = Some(plain(self.state.queue_of(job).unwrap_or_else(|| NONE.into())));
         row.preemptible = job.preemptible.unwrap_or(true);
         row.deadline = job.deadline_s.map(|at| self.instant(at));
-        row.priority = job.priority.map_or(0, |priority| self.ranks.get(&priority.to_bits()).copied().unwrap_or(0));
+        row.priority = self.ranks.priority(job);
         row
     }
 
@@ -457,19 +458,6 @@ impl<'a> Modelling<'a> {
         let takes = if done < part { part } else { limit };
         if done < takes { takes } else { done + OVER }
     }
-}
-
-/// Priorities as whole numbers, those of jobs that say none being 0: themselves where they are, else ranks above and below 0.
-fn ranks(jobs: &[StateJob]) -> BTreeMap<u64, i32> {
-    let mut all: Vec<f64> = jobs.iter().filter_map(|job| job.priority).collect();
-    all.push(0.0);
-    all.sort_by(f64::total_cmp);
-    all.dedup();
-    let whole = |value: &f64| *value == libm::trunc(*value) && value.abs() <= f64::from(i32::MAX);
-    let plain = all.iter().all(whole);
-    let zero = all.partition_point(|value| *value < 0.0) as i32;
-    let of = |(rank, value): (usize, &f64)| (value.to_bits(), if plain { *value as i32 } else { rank as i32 - zero });
-    all.iter().enumerate().map(of).collect()
 }
 
 fn seconds(value: f64) -> Duration {

@@ -37,11 +37,14 @@ impl Named {
 }
 
 /// Places of names in a document: keys from the top, of every element of a list.
-const PLACES: [(Named, &[&str]); 26] = [
+const PLACES: [(Named, &[&str]); 29] = [
     (Named::User, &["jobs", "user"]),
     (Named::User, &["reservations", "users"]),
     (Named::User, &["queues", "who", "users"]),
+    (Named::User, &["associations", "user"]),
     (Named::Account, &["jobs", "account"]),
+    (Named::Account, &["associations", "account"]),
+    (Named::Account, &["associations", "within"]),
     (Named::Account, &["reservations", "accounts"]),
     (Named::Account, &["queues", "who", "accounts"]),
     (Named::Account, &["queues", "who", "groups"]),

@@ -4,9 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_hardware::{Queue, QueueId, queue_and_groups};
 
-use super::document::{NodeState, QueueKind, SourceKind, State, StateQueue};
+use super::document::{Association, NodeState, QueueKind, SourceKind, State, StateQueue};
 use super::jobs::StateJob;
 use crate::trace::plain;
+
+/// A user with its part of an account, where the model has a queue for each account.
+pub struct Member {
+    /// The queue of the account; none: the user is in none.
+    pub queue: Option<String>,
+    /// The user.
+    pub user: String,
+    /// Its shares.
+    pub shares: f64,
+    /// What it has used, as the cluster counts it.
+    pub used: f64,
+}
 
 /// The queue of jobs that are in none.
 pub(super) const NONE: &str = "(no queue)";
@@ -17,13 +29,44 @@ const LEAST: f64 = 0.001;
 /// The largest number that a queue has.
 const MOST: f64 = 1e6;
 
-/// Whether a queue shares GPUs out: a local queue stands for one that does, and what Slurm has are limits of other kinds.
+/// Whether a queue shares GPUs out: a local queue stands for one that does, and those that Slurm has are limits of other kinds.
 fn shares(kind: QueueKind) -> bool {
     matches!(kind, QueueKind::Queue | QueueKind::ClusterQueue | QueueKind::Cohort)
 }
 
 impl State {
-    /// The queues that share GPUs out, groups before those in them. GPUs are counted over all kinds that nodes have which take jobs. In Kueue a queue's limit is its quota and what
+    /// Users with their parts of the accounts that they are in.
+    pub fn members(&self) -> Vec<Member> {
+        let of = |association: &Association| {
+            let user = plain(association.user.clone()?);
+            let queue = association.account.as_ref().map(|account| self.queue_of_account(account));
+            let (shares, used) = (association.shares.unwrap_or(1.0), association.used.unwrap_or(0.0));
+            Some(Member { queue, user, shares, used })
+        };
+        self.associations.iter().filter_map(of).collect()
+    }
+
+    /// The queue of an account's own jobs.
+    fn queue_of_account(&self, account: &str) -> String {
+        let mut others = self.associations.iter().filter(|of| of.user.is_none());
+        let is_group = others.any(|of| of.within.as_deref() == Some(account));
+        plain(if is_group { own_of(account) } else { account.to_string() })
+    }
+
+    /// Accounts as queues.
+    fn accounts(&self) -> Vec<Queue> {
+        let mut all: Vec<Queue> = Vec::new();
+        for of in self.associations.iter().filter(|of| of.user.is_none()) {
+            let Some(account) = &of.account else { continue };
+            let parent = of.within.as_ref().map(|name| plain(name.clone()));
+            let parent = parent.and_then(|name| all.iter().position(|queue| queue.name == name));
+            let weight = of.shares.unwrap_or(1.0).clamp(0.0, MOST);
+            all.push(Queue { parent: parent.map(QueueId::at), weight, ..Queue::new(&plain(account.clone())) });
+        }
+        all
+    }
+
+    /// The queues that share GPUs out, groups before those in them; of Slurm these are accounts. GPUs are counted over all kinds that nodes have which take jobs. In Kueue a queue's limit is its quota and what
     /// it may borrow, without a cohort its quota, and a cohort at the top has what is guaranteed in it. Where jobs are in a group, or in no queue, there is one for them, without
     /// guarantee and limit.
     pub fn queue_tree(&self) -> Vec<Queue> {
@@ -38,7 +81,7 @@ impl State {
                 .collect();
             (!counted.is_empty()).then(|| counted.iter().sum::<f64>())
         };
-        let mut all: Vec<Queue> = Vec::new();
+        let mut all = self.accounts();
         let mut left: Vec<&StateQueue> = self.queues.iter().filter(|queue| shares(queue.kind)).collect();
         while !left.is_empty() {
             let before = left.len();
@@ -102,6 +145,11 @@ impl State {
 
     /// The queue that shares GPUs out to a job: of a local queue the one that it is of.
     pub(super) fn queue_of(&self, job: &StateJob) -> Option<String> {
+        if !self.associations.is_empty() {
+            let account = job.account.as_ref()?;
+            let known = self.associations.iter().any(|of| of.account.as_ref() == Some(account));
+            return known.then(|| self.queue_of_account(account));
+        }
         let find = |name: &String| self.queues.iter().find(|queue| queue.name == *name);
         let of = job.queues.iter().chain(&job.charges).find_map(|name| {
             let queue = find(name)?;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use sandtable_core::error::Error;
 use sandtable_core::units;
-use sandtable_inputs::state::document::{Order, SourceKind};
-use sandtable_inputs::state::{State, trace_format};
+use sandtable_inputs::state::document::{Multifactor, Order, SourceKind};
+use sandtable_inputs::state::{Member, State, trace_format};
 use sandtable_plan::spec::short_name;
 
 /// The place of the changes in a spec.
@@ -193,7 +193,7 @@ pub(in crate::commands) fn policies(asked: &[String], state: &State) -> Result<V
         (SourceKind::Slurm, Some(true)) => Ok(vec![slurm_backfill(state)]),
         (SourceKind::Slurm, Some(false)) => match said.and_then(|of| of.order) {
             // Without plans it starts jobs by priority, and then by submission.
-            Some(Order::Priority) => Ok(vec![policy("slurm-backfill,tick=0")?]),
+            Some(Order::Priority) => Ok(vec![slurm_backfill(state)]),
             _ => Ok(vec![policy("fifo")?]),
         },
         (SourceKind::Kueue, _) => Ok(vec![policy("kueue-like")?]),
@@ -203,7 +203,7 @@ pub(in crate::commands) fn policies(asked: &[String], state: &State) -> Result<V
 }
 
 /// Policies that know queues, and are asked with those of a cluster.
-const QUEUED: [&str; 2] = ["kai-like", "kueue-like"];
+const QUEUED: [&str; 3] = ["kai-like", "kueue-like", "slurm-backfill"];
 
 /// Whether GPUs are shared out among the queues of a cluster, unless it is said otherwise: under policies that all know queues.
 pub(in crate::commands) fn shares_out(policies: &[String], state: &State) -> bool {
@@ -228,10 +228,42 @@ fn slurm_backfill(state: &State) -> String {
         let since = state.instant().as_secs_f64() + last;
         since - (since / tick).floor() * tick
     });
+    let tick = if said.and_then(|of| of.backfill) == Some(false) { Some(0.0) } else { tick };
     for (name, value) in [("tick", tick), ("resolution", resolution), ("phase", phase)] {
         with.extend(value.map(|value| format!("{name:?}: {value}")));
     }
+    with.extend(said.and_then(|of| of.priority.as_ref()).into_iter().flat_map(|of| multifactor(of, state)));
     format!("        Policy(name: \"slurm-backfill\", with: {{{}}}),\n", with.join(", "))
+}
+
+/// How priorities change, as parameters; those of jobs hold what age and usage have given so far. Without accounts usage changes none.
+fn multifactor(of: &Multifactor, state: &State) -> Vec<String> {
+    let members = state.members();
+    let weighs = |weight: Option<f64>| weight.filter(|weight| *weight > 0.0);
+    let shares = weighs(of.fair_share).filter(|_| !members.is_empty());
+    let mut with = Vec::new();
+    let mut say = |name: &str, value: Option<String>| with.extend(value.map(|value| format!("{name:?}: {value}")));
+    let number = |value: Option<f64>| value.map(|value| value.to_string());
+    if weighs(of.age).is_some() || shares.is_some() {
+        say("included", Some("true".into()));
+        say("calc_period", number(of.period_s));
+    }
+    say("weight_age", number(weighs(of.age)));
+    say("max_age", number(of.most_age_s.filter(|_| weighs(of.age).is_some())));
+    if shares.is_some() {
+        say("weight_fair_share", number(shares));
+        say("fair_share", of.tree.map(|tree| if tree { "\"tree\"" } else { "\"classic\"" }.into()));
+        say("damping", number(of.damping.filter(|_| of.tree == Some(false))));
+        say("half_life", number(of.half_life_s));
+        say("count_ends", of.counts_ends.map(|counts| counts.to_string()));
+        let one = |of: &Member| {
+            let queue = of.queue.as_ref().map_or_else(String::new, |queue| format!("\"queue\": {queue:?}, "));
+            format!("{{{queue}\"user\": {:?}, \"shares\": {}, \"used\": {}}}", of.user, of.shares, of.used)
+        };
+        let all: Vec<String> = members.iter().map(one).collect();
+        say("associations", Some(format!("[{}]", all.join(", "))));
+    }
+    with
 }
 
 /// A policy and its parameters.

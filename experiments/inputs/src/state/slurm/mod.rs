@@ -2,9 +2,10 @@
 //! names.
 
 mod jobs;
+mod shares;
 mod text;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -27,7 +28,7 @@ const fn command(file: &'static str, argv: &'static [&'static str], needed: bool
 }
 
 /// All that is ever run: commands that read. `TZ=UTC` is set for them.
-pub const COMMANDS: [Command; 7] = [
+pub const COMMANDS: [Command; 8] = [
     // It says the instant: what began before the jobs are listed began by then.
     command("scontrol-show-config.txt", &["scontrol", "show", "config"], false),
     command("scontrol-show-job-d.txt", &["scontrol", "show", "job", "-a", "-d", "-o"], true),
@@ -36,6 +37,8 @@ pub const COMMANDS: [Command; 7] = [
     command("scontrol-show-reservation.txt", &["scontrol", "show", "reservation", "-o"], false),
     command("scontrol-show-topology.txt", &["scontrol", "show", "topology"], false),
     command("sdiag.txt", &["sdiag"], false),
+    // It asks the controller. A cluster without accounting has none.
+    command("sshare-alP.txt", &["sshare", "-a", "-l", "-P"], false),
 ];
 
 /// What the commands printed, by the file's name.
@@ -192,18 +195,7 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     }
     all.sort_by(|a: &(f64, u64, Value), b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let all: Vec<Value> = all.into_iter().map(|(_, _, job)| job).collect();
-    // Limits of quality of service are in a database that is not asked.
-    let charged = all.iter().flat_map(|job: &Value| job["charges"].as_array().into_iter().flatten());
-    let mut charged: Vec<&str> = charged.filter_map(Value::as_str).collect();
-    charged.sort_unstable();
-    charged.dedup();
-    // A partition may be hidden from who asks.
-    let known: Vec<&str> = queues.iter().filter_map(|queue| queue["name"].as_str()).collect();
-    let named = all.iter().flat_map(|job| job["queues"].as_array().into_iter().flatten()).filter_map(Value::as_str);
-    let hidden: std::collections::BTreeSet<&str> = named.filter(|name| !known.contains(name)).collect();
-    let hidden: Vec<Value> = hidden.into_iter().map(|name| json!({"name": name, "kind": "partition"})).collect();
-    queues.extend(hidden);
-    queues.extend(charged.into_iter().map(|name| json!({"name": name, "kind": "qos"})));
+    queues.extend(unlisted(&all, &queues));
     let level_names: Vec<String> = (0..levels).map(|level| format!("level-{level}")).collect();
     let unknown = [
         ("jobs.checkpoint", "Slurm does not know what a job has saved"),
@@ -217,12 +209,25 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
         "levels": level_names,
         "nodes": nodes,
         "queues": queues,
+        "associations": shares::associations(of("sshare-alP.txt"))?,
         "jobs": all,
         "reservations": reservations,
         "unknown": unknown.map(|(what, why)| json!({"what": what, "why": why})),
         "refused": refused,
         "ignored": capture.ignored.iter().map(|(what, count)| json!({"what": what, "count": count})).collect::<Vec<_>>(),
     })))
+}
+
+/// Queues that jobs name and that are not listed: partitions may be hidden from who asks, and qualities of service are in a database that is not asked.
+fn unlisted(jobs: &[Value], queues: &[Value]) -> Vec<Value> {
+    let named = |key: &'static str| {
+        let all = jobs.iter().flat_map(move |job| job[key].as_array().into_iter().flatten());
+        all.filter_map(Value::as_str).collect::<BTreeSet<&str>>()
+    };
+    let known: Vec<&str> = queues.iter().filter_map(|queue| queue["name"].as_str()).collect();
+    let hidden = named("queues").into_iter().filter(|name| !known.contains(name));
+    let hidden = hidden.map(|name| json!({"name": name, "kind": "partition"}));
+    hidden.chain(named("charges").into_iter().map(|name| json!({"name": name, "kind": "qos"}))).collect()
 }
 
 /// The instant of the outputs, where the configuration's says it.
@@ -424,6 +429,7 @@ fn scheduler(config: &str, backfilled: Option<f64>) -> Value {
         "backfilled_s": backfilled.filter(|_| backfill),
         "depth": backfill.then(|| parameter("bf_max_job_test").unwrap_or(500.0)),
         "window_s": backfill.then(|| parameter("bf_window").unwrap_or(1440.0) * 60.0),
+        "priority": shares::multifactor(of),
     })
 }
 

@@ -1,0 +1,54 @@
+//! Which running jobs make room for one that may not be preempted.
+
+use sandtable_policy::JobId;
+
+use crate::plan::{Need, Nodes, Place};
+
+/// A running job that may be preempted, and the GPUs that it holds of nodes.
+pub struct Candidate {
+    pub job: JobId,
+    pub on: Vec<(usize, u32)>,
+}
+
+/// Who is preempted, and where the job that they make room for goes.
+pub type Room = (Vec<Candidate>, Vec<(usize, u32)>);
+
+/// Room for a job: candidates leave one after the other, those on the fewest nodes first, until there is a place; those that hold nothing there stay.
+pub fn room(mut free: Nodes, need: &Need, place: Place, mut candidates: Vec<Candidate>) -> Option<Room> {
+    candidates.sort_by_key(|candidate| (candidate.on.len(), candidate.job));
+    for last in 0..candidates.len() {
+        free.give_back(&candidates[last].on);
+        let Some(on) = free.find(need, place) else { continue };
+        candidates.truncate(last + 1);
+        candidates.retain(|candidate| candidate.on.iter().any(|(node, _)| on.iter().any(|(there, _)| there == node)));
+        return Some((candidates, on));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_on_the_fewest_nodes_leave_first_and_only_where_they_are_in_the_way() {
+        let free = || Nodes { free: vec![0, 1, 2], gpus: vec![4; 3], types: vec![0; 3] };
+        let need = |nodes, each| Need { nodes, each, rest: 0, types: vec![0] };
+        let candidates = || {
+            let of = |job, on: &[(usize, u32)]| Candidate { job, on: on.to_vec() };
+            vec![of(1, &[(0, 4), (1, 3)]), of(2, &[(2, 1)]), of(3, &[(2, 1)])]
+        };
+        let who = |free: Nodes, need: Need| {
+            let (victims, on) = room(free, &need, Place::Packed, candidates())?;
+            Some((victims.iter().map(|victim| victim.job).collect::<Vec<JobId>>(), on))
+        };
+        assert_eq!(who(free(), need(1, 4)), Some((vec![2, 3], vec![(2, 4)])));
+        // Two leave for nothing, and go on.
+        assert_eq!(who(free(), need(2, 4)), Some((vec![1], vec![(0, 4), (1, 4)])));
+        assert_eq!(who(free(), need(1, 5)), None);
+        // What another job waits for is left out.
+        let mut less = free();
+        less.gpus[2] = 0;
+        assert_eq!(who(less, need(1, 4)), Some((vec![1], vec![(0, 4)])));
+    }
+}
