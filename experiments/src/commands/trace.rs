@@ -8,7 +8,7 @@ use sandtable_core::display::{Unit, span};
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
-use sandtable_inputs::trace::{self, Imported, Options, Packed, Stats, Trace, TraceFormat};
+use sandtable_inputs::trace::{self, Imported, Options, Packed, QueueOf, Stats, Trace, TraceFormat};
 use sandtable_plan::Cell;
 use sandtable_results::calibrate::{Calibration, calibrate};
 use sandtable_results::reader;
@@ -98,6 +98,9 @@ pub(crate) struct Input {
     /// For `openb` and `csv`: keep jobs that ask for no GPU, which take CPU and memory of one node.
     #[arg(long)]
     cpu_jobs: bool,
+    /// What of the log the queue of a job is, in place of what the trace says of queues.
+    #[arg(long, value_name = "WHAT")]
+    queue: Option<QueueOf>,
     /// Keep only the first N jobs.
     #[arg(long, value_name = "N")]
     jobs: Option<u32>,
@@ -137,6 +140,7 @@ impl Input {
             columns: pairs(&self.map)?,
             throughputs: self.throughputs.clone(),
             cpu_jobs: self.cpu_jobs,
+            queue: self.queue,
             timeless: false,
             limits: self.reading.limits(),
         };

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::help::root;
 use specs::{
     BEGINS, BEGUN, CATALOGUE, CHANGED, CHANGES, CUT, DRAWN, ELASTIC, FILLED, FILLS, KNOWN, KNOWS, LIVE, NOISES, NOISY,
-    PART, PLAIN, RESAMPLED, RESAMPLES, SERVED, SHARED, TABLE, UNIFORM, WRITTEN, later,
+    OF_A_LOG, PART, PLAIN, RESAMPLED, RESAMPLES, SERVED, SHARED, TABLE, UNIFORM, WRITTEN, later,
 };
 
 /// A spec, and edits of it: the field or case of the schema, the text that goes, and the text that comes.
@@ -295,6 +295,11 @@ const MOVES: &[Edits] = &[
         &[
             ("WorkloadSpec.Trace.file", "t.csv", "u.csv"),
             ("WorkloadSpec.Trace.jobs", "jobs: 3", "jobs: 2"),
+            ("WorkloadSpec.Trace.queue", "\"s\"}", "\"s\", \"user\": \"vc\"}, queue: User"),
+            ("QueueOf.User", "\"s\"}", "\"s\", \"user\": \"vc\"}, queue: User"),
+            ("QueueOf.Partition", "\"s\"}", "\"s\", \"partition\": \"vc\"}, queue: Partition"),
+            ("QueueOf.Account", OF_A_LOG, "file: \"a.txt\", format: Sacct, queue: Account,"),
+            ("QueueOf.Qos", OF_A_LOG, "file: \"a.txt\", format: Sacct, queue: Qos,"),
             ("WorkloadSpec.Trace.where", "where: {\"vc\": \"a\"}", "where: {\"vc\": \"b\"}"),
             ("WorkloadSpec.Trace.columns", "\"duration\": \"s\"", "\"duration\": \"n\""),
         ],
@@ -474,6 +479,8 @@ fn the_identity_is_what_moves_the_result_and_nothing_else() {
     let log =
         "JobID|Submit|Start|End|ReqTRES\n1|2026-11-19T00:00:00|2026-11-19T00:00:00|2026-11-19T00:01:00|gres/gpu=1\n";
     std::fs::write(folder.path().join("h.txt"), log).expect("written");
+    let charged = log.replace("ReqTRES\n", "ReqTRES|Account|QOS\n").replace("gpu=1\n", "gpu=1|phys|high\n");
+    std::fs::write(folder.path().join("a.txt"), charged).expect("written");
     std::fs::write(folder.path().join("s.json"), state).expect("written");
     std::fs::write(folder.path().join("r.json"), later(state)).expect("written");
     std::fs::write(folder.path().join("s.csv"), "gpus,kind\n2,h\n").expect("written");

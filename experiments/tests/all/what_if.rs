@@ -133,6 +133,55 @@ fn a_forecast_follows_the_fair_share_of_a_real_slurm() {
     assert!(stays.0 >= 60.0 && stays.1 >= 120.0);
 }
 
+/// Accounts that hold accounts and users, users in none, and jobs of users that are not listed; shadows and added jobs too.
+#[test]
+fn fair_shares_of_any_tree_are_asked() {
+    let text = std::fs::read_to_string(root().join("experiments/tests/goldens/slurm-fair-share-now.json"));
+    let golden: Value = serde_json::from_str(&text.expect("a document")).expect("a document");
+    let with = |change: &dyn Fn(&mut Value)| {
+        let mut state = golden.clone();
+        change(&mut state);
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("now.json"), state.to_string()).expect("written");
+        folder
+    };
+    let list = |state: &mut Value, of: Value| state["associations"].as_array_mut().expect("a list").push(of);
+    let starts = |folder: &Path, args: &[&str]| {
+        let said = what_if(folder, args);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        said.stdout
+    };
+    starts(with(&|state| list(state, json!({"account": "vision", "user": "boss", "shares": 1}))).path(), &[]);
+    let nested = with(&|state| {
+        list(state, json!({"account": "deep", "within": "vision", "shares": 4e9}));
+        list(state, json!({"account": "deep", "user": "u1", "shares": 1, "used": 5}));
+    });
+    starts(nested.path(), &[]);
+    for (of, said) in [
+        (json!({"account": "x", "within": "nowhere"}), "associations[7]: no account \"nowhere\" comes before it"),
+        (json!({"account": "nlp", "user": "u2"}), "associations[7]: \"u2\" is there twice"),
+        (
+            json!({"account": "nlp", "user": "n", "shares": -1.0}),
+            "associations[7]: `shares`: expected a number from 0 to 1e15, found -1",
+        ),
+    ] {
+        let refused = what_if(with(&|state| list(state, of.clone())).path(), &[]);
+        assert!(
+            refused.code == 2 && refused.stderr.contains(said) && refused.stderr.contains("now.json"),
+            "{}",
+            refused.stderr
+        );
+    }
+    let folder = with(&|_| ());
+    std::fs::create_dir(folder.path().join("polls")).expect("a folder");
+    std::fs::rename(folder.path().join("now.json"), folder.path().join("polls/a.json")).expect("moved");
+    let mut later = golden.clone();
+    later["at"] = "2026-11-28T20:53:45Z".into();
+    std::fs::write(folder.path().join("polls/b.json"), later.to_string()).expect("written");
+    let ran = sandtable(folder.path(), &["shadow", "report", "polls", "--policies", &dist()]);
+    assert!(ran.code == 0 && ran.stdout.contains("slurm-backfill"), "{}{}", ran.stdout, ran.stderr);
+}
+
 /// Two nodes of four GPUs; three running and four waiting jobs.
 fn cluster() -> Value {
     let node = |name: &str| json!({"name": name, "kind": "A100-SXM4-80GB", "gpus": 4, "state": "up"});

@@ -32,6 +32,9 @@ enum Child {
 struct Shares<'a> {
     queues: &'a QueueTree,
     members: &'a [Member],
+    /// The users of each queue, and of none.
+    users: Vec<Vec<usize>>,
+    outside: Vec<usize>,
     /// Of each queue and those in it.
     used: Vec<f64>,
     all_used: f64,
@@ -44,7 +47,11 @@ pub fn factors(rule: Rule, queues: &QueueTree, members: &[Member], damping: f64)
         member.queue.iter().flat_map(|queue| queues.path(*queue)).for_each(|queue| used[queue as usize] += member.used);
     }
     let all_used = members.iter().map(|member| member.used).sum();
-    let shares = Shares { queues, members, used, all_used };
+    let (mut users, mut outside) = (vec![Vec::new(); queues.all().len()], Vec::new());
+    for (user, member) in members.iter().enumerate() {
+        member.queue.map_or(&mut outside, |queue| &mut users[queue as usize]).push(user);
+    }
+    let shares = Shares { queues, members, users, outside, used, all_used };
     match rule {
         Rule::Tree => {
             let users = members.len();
@@ -70,9 +77,10 @@ struct Ranks {
 impl Shares<'_> {
     /// Users and queues in a queue, with their parts of it.
     fn children(&self, queue: Option<QueueId>) -> Vec<(Child, f64)> {
-        let users = (0..self.members.len()).filter(|user| self.members[*user].queue == queue);
+        let users = queue.map_or(&self.outside, |queue| &self.users[queue as usize]);
         let queues = self.queues.of_group(queue).iter();
-        let mut all: Vec<(Child, f64)> = users.map(|user| (Child::User(user), self.members[user].shares)).collect();
+        let mut all: Vec<(Child, f64)> = Vec::new();
+        all.extend(users.iter().map(|user| (Child::User(*user), self.members[*user].shares)));
         all.extend(queues.map(|queue| (Child::Queue(*queue), self.queues.queue(*queue).weight)));
         let sum: f64 = all.iter().map(|(_, weight)| weight).sum();
         all.iter_mut().for_each(|(_, weight)| *weight /= if sum > 0.0 { sum } else { 1.0 });

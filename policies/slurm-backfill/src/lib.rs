@@ -3,7 +3,7 @@
 //!
 //! A reconstruction from what a real Slurm 22.05 did (its schedules are goldens of the tests), as far as that was understood: plans are for whole
 //! nodes, begin at multiples of a resolution and last that much longer. Priorities are those of the jobs and, where it is asked for, what age, size and fair
-//! share add to them. Nothing is preempted.
+//! share add to them. Nothing is preempted unless it is asked for.
 
 mod fair_share;
 mod params;
@@ -22,11 +22,14 @@ use sandtable_policy::{
 use params::PARAMS;
 use plan::{End, Need, Nodes, Place, Planner};
 use priority::Priorities;
-use victims::{Candidate, room};
+use victims::{Candidate, in_order, room};
 
 const SECOND: u64 = 1_000_000;
 /// A limit that is unknown, µs: longer than any run.
 const ENDLESS: u64 = 1 << 52;
+
+/// What jobs that may preempt have more of priority than any other.
+const FIRST: i64 = 1 << 60;
 
 /// Where a job stands: by priority, then by submission.
 type Rank = (i64, Instant, JobId);
@@ -92,7 +95,7 @@ impl Policy for SlurmBackfill {
     }
 
     fn cadence(&self) -> Cadence {
-        Cadence::WHILE_WAITING
+        Cadence::EVENTS
     }
 
     fn uses(&self) -> Abilities {
@@ -123,7 +126,9 @@ impl Policy for SlurmBackfill {
             self.planned = Some(now);
             self.plan(cluster);
         }
-        if !self.waiting.is_empty() {
+        if self.waiting.is_empty() {
+            self.look = None;
+        } else {
             let next = self
                 .next_tick(now)
                 .into_iter()
@@ -141,6 +146,8 @@ impl SlurmBackfill {
     /// Enters what has happened; returns whether priorities have been computed anew.
     fn take_in(&mut self, batch: &Batch, cluster: &Cluster) -> bool {
         let mut reckoned = None;
+        // Shares are computed once for all that come.
+        batch.events.iter().flat_map(|event| cluster.queued_by(event)).for_each(|job| self.priorities.meet(job));
         for event in &batch.events {
             match event {
                 Event::JobEnded(end) => {
@@ -158,6 +165,8 @@ impl SlurmBackfill {
                 _ => {}
             }
             for job in cluster.queued_by(event) {
+                // Its start may have been rejected.
+                self.priorities.stops(job.id, batch.now);
                 self.priorities.waits(cluster, job, batch.now);
                 let rank = self.rank(cluster, job, batch.now);
                 self.waiting.insert(rank);
@@ -180,7 +189,8 @@ impl SlurmBackfill {
     fn rank(&mut self, cluster: &Cluster, job: &Job, at: Instant) -> Rank {
         let need = self.need(job);
         let nodes = need.nodes + u32::from(need.rest > 0);
-        (-self.priorities.of(cluster, job, nodes, at), job.submitted, job.id)
+        let first = if self.preempt && !job.preemptible { FIRST } else { 0 };
+        (-self.priorities.of(cluster, job, nodes, at) - first, job.submitted, job.id)
     }
 
     fn is_tick(&self, now: Instant) -> bool {
@@ -194,7 +204,7 @@ impl SlurmBackfill {
 
     /// Starts jobs in their order, up to the first that finds no place; of each kind of GPU to the first that may run on it, as in a partition of its own.
     fn start_in_order(&mut self, cluster: &mut Cluster) {
-        let mut free = self.free(cluster);
+        let (mut free, mut candidates) = (self.free(cluster), None);
         let mut after = Bound::Unbounded;
         while let Some(rank) = self.waiting.range((after, Bound::Unbounded)).next().copied() {
             after = Bound::Excluded(rank);
@@ -208,7 +218,7 @@ impl SlurmBackfill {
             }
             let (need, takes) = (self.need(job), self.preempt && !job.preemptible);
             let Some(on) = free.find(&need, self.place) else {
-                if takes && self.take(cluster, rank, &need, &mut free) {
+                if takes && self.take(cluster, rank, &need, (&mut free, &mut candidates)) {
                     continue;
                 }
                 // Those behind it wait with it, but on kinds of GPU that it can't run on.
@@ -230,14 +240,24 @@ impl SlurmBackfill {
     }
 
     /// Starts a job on GPUs of jobs that may be preempted; returns whether it could.
-    fn take(&mut self, cluster: &mut Cluster, rank: Rank, need: &Need, free: &mut Nodes) -> bool {
-        let holders = cluster.holders().filter(|job| job.may_be_moved());
-        let candidates = holders.map(|job| Candidate { job: job.id, on: self.on(cluster, job) }).collect();
+    fn take(
+        &mut self,
+        cluster: &mut Cluster,
+        rank: Rank,
+        need: &Need,
+        (free, candidates): (&mut Nodes, &mut Option<Vec<Candidate>>),
+    ) -> bool {
+        let candidates = candidates.get_or_insert_with(|| {
+            let holders = cluster.holders().filter(|job| job.may_be_moved());
+            in_order(holders.map(|job| Candidate { job: job.id, on: self.on(cluster, job) }).collect())
+        });
         let Some((victims, on)) = room(free.clone(), need, self.place, candidates) else { return false };
         for Candidate { job, on } in victims {
             cluster.kill(job);
             free.give_back(&on);
-            self.held_back.insert(job, cluster.now() + self.requeued);
+            if self.requeued > 0 {
+                self.held_back.insert(job, cluster.now() + self.requeued);
+            }
         }
         free.take(&on);
         self.start(cluster, rank.2, &on);
@@ -337,7 +357,10 @@ impl SlurmBackfill {
         Need { nodes: job.gpus / each.max(1), each, rest: job.gpus % each.max(1), types }
     }
 
-    fn start(&self, cluster: &mut Cluster, job: JobId, on: &[(usize, u32)]) {
+    fn start(&mut self, cluster: &mut Cluster, job: JobId, on: &[(usize, u32)]) {
+        if let Some(job) = cluster.get(job) {
+            self.priorities.starts(job, cluster.now());
+        }
         let mut gpus: Vec<GpuId> = Vec::new();
         for (node, count) in on {
             let node = &self.nodes[*node];

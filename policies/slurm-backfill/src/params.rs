@@ -52,7 +52,7 @@ pub const PARAMS: [Param; 22] = [
         name: "preempt",
         kind: Kind::Flag,
         default: "false",
-        about: "Whether a job that may not be preempted takes GPUs from those that may, as one of a higher partition or QOS does with PreemptMode=REQUEUE: they lose what they have not saved.",
+        about: "Whether jobs that may not be preempted come first and take GPUs from those that may, as those of a higher partition or QOS do with PreemptMode=REQUEUE: these lose what they have not saved.",
     },
     Param {
         name: "requeued",

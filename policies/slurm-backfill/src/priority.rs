@@ -179,6 +179,13 @@ impl Priorities {
         }
     }
 
+    /// A job has come: its user is known from now on.
+    pub fn meet(&mut self, job: &Job) {
+        if self.counts() {
+            self.member(job);
+        }
+    }
+
     /// A job waits from now on.
     pub fn waits(&mut self, cluster: &Cluster, job: &Job, now: Instant) {
         if !self.included {
@@ -187,10 +194,13 @@ impl Priorities {
         let mut held = self.age * self.age_of(job, now);
         if self.counts() {
             let member = self.member(job);
-            if self.began.is_none() {
-                self.began = Some(self.shares(cluster).to_vec());
+            // What a user that comes later would have had then is what it has when it comes.
+            let known = self.began.as_ref().map_or(0, Vec::len);
+            if member >= known {
+                let new = self.shares(cluster)[known..].to_vec();
+                self.began.get_or_insert_default().extend(new);
             }
-            held += self.fair_share * self.began.as_ref().and_then(|began| began.get(member)).unwrap_or(&0.0);
+            held += self.fair_share * self.began.as_ref().map_or(0.0, |began| began[member]);
         }
         self.held.insert(job.id, held);
     }
@@ -202,11 +212,14 @@ impl Priorities {
         if self.last.is_some_and(|before| before >= last) {
             return None;
         }
+        // What was used before is so at the beginning; of a captured cluster that is now.
+        let began = if self.included { to } else { 0 };
         let first = self.last.map_or(last, |before| before + self.period);
+        let since = first.saturating_sub(self.last.unwrap_or(began)) as f64 / 1e6;
         let (seconds, more) = ((self.period as f64) / 1e6, (last - first) / self.period);
-        let decays = libm::pow(self.decay, seconds);
+        let (decays, decayed) = (libm::pow(self.decay, seconds), libm::pow(self.decay, since));
         for usage in &mut self.usage {
-            usage.now = usage.now * decays + usage.steady as f64 * seconds * decays;
+            usage.now = usage.now * decayed + usage.steady as f64 * since * decayed;
         }
         for id in std::mem::take(&mut self.fresh) {
             let (member, gpus, since) = self.running[&id];
@@ -228,7 +241,7 @@ impl Priorities {
         Some(last)
     }
 
-    /// The priority of a job that waits, by its age at an instant and usage at the last reckoning; at least 1, as 0 is that of jobs that are held.
+    /// The priority of a job that waits, by its age at an instant and usage at the last reckoning.
     pub fn of(&mut self, cluster: &Cluster, job: &Job, nodes: u32, at: Instant) -> i64 {
         if !self.change() && self.size == 0.0 {
             return i64::from(job.priority);
@@ -243,7 +256,7 @@ impl Priorities {
         }
         // Those that hold it are whole numbers, rounded down.
         let held = self.held.get(&job.id).map_or(0.0, |held| held.floor());
-        ((sum - held) as i64).max(1)
+        (sum - held).floor() as i64
     }
 
     /// How long a job has waited, as a part of what counts at most. Slurm's clock has whole seconds.

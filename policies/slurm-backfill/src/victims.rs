@@ -13,15 +13,21 @@ pub struct Candidate {
 /// Who is preempted, and where the job that they make room for goes.
 pub type Room = (Vec<Candidate>, Vec<(usize, u32)>);
 
-/// Room for a job: candidates leave one after the other, those on the fewest nodes first, until there is a place; those that hold nothing there stay.
-pub fn room(mut free: Nodes, need: &Need, place: Place, mut candidates: Vec<Candidate>) -> Option<Room> {
+/// Candidates in the order in which they leave: those on the fewest nodes first.
+pub fn in_order(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     candidates.sort_by_key(|candidate| (candidate.on.len(), candidate.job));
+    candidates
+}
+
+/// Room for a job: candidates leave one after the other until there is a place; those that hold nothing there stay, and the others are candidates no more.
+pub fn room(mut free: Nodes, need: &Need, place: Place, candidates: &mut Vec<Candidate>) -> Option<Room> {
     for last in 0..candidates.len() {
         free.give_back(&candidates[last].on);
         let Some(on) = free.find(need, place) else { continue };
-        candidates.truncate(last + 1);
-        candidates.retain(|candidate| candidate.on.iter().any(|(node, _)| on.iter().any(|(there, _)| there == node)));
-        return Some((candidates, on));
+        let is_there =
+            |candidate: &Candidate| candidate.on.iter().any(|(node, _)| on.iter().any(|(there, _)| there == node));
+        let victims = candidates.extract_if(..=last, |candidate| is_there(candidate)).collect();
+        return Some((victims, on));
     }
     None
 }
@@ -36,10 +42,12 @@ mod tests {
         let need = |nodes, each| Need { nodes, each, rest: 0, types: vec![0] };
         let candidates = || {
             let of = |job, on: &[(usize, u32)]| Candidate { job, on: on.to_vec() };
-            vec![of(1, &[(0, 4), (1, 3)]), of(2, &[(2, 1)]), of(3, &[(2, 1)])]
+            in_order(vec![of(1, &[(0, 4), (1, 3)]), of(2, &[(2, 1)]), of(3, &[(2, 1)])])
         };
         let who = |free: Nodes, need: Need| {
-            let (victims, on) = room(free, &need, Place::Packed, candidates())?;
+            let mut all = candidates();
+            let (victims, on) = room(free, &need, Place::Packed, &mut all)?;
+            assert_eq!(victims.len() + all.len(), 3);
             Some((victims.iter().map(|victim| victim.job).collect::<Vec<JobId>>(), on))
         };
         assert_eq!(who(free(), need(1, 4)), Some((vec![2, 3], vec![(2, 4)])));

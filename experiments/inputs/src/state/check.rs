@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::document::{SharingMode, State, StateNode};
+use super::document::{Association, SharingMode, State, StateNode};
 use super::jobs::{JobState, StateJob};
 
 /// Times in a document are at most so many seconds from its instant: three hundred years.
@@ -19,6 +19,7 @@ pub(super) fn check(state: &State) -> Result<(), String> {
     let queues: BTreeMap<&str, Option<&str>> =
         state.queues.iter().map(|queue| (queue.name.as_str(), queue.parent.as_deref())).collect();
     acyclic(&queues)?;
+    associations(&state.associations)?;
     let nodes: BTreeMap<&str, &StateNode> = state.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let (mut held, mut counts) = (BTreeMap::new(), BTreeMap::<&str, u64>::new());
     for node in &state.nodes {
@@ -62,6 +63,31 @@ pub(super) fn check(state: &State) -> Result<(), String> {
         Some((node, count)) => Err(format!("node {:?} has {} GPUs, and jobs hold {count}", node.name, node.gpus)),
         None => Ok(()),
     }
+}
+
+/// Accounts come before those in them and before their users, and each once.
+fn associations(all: &[Association]) -> Result<(), String> {
+    let mut known: BTreeSet<(Option<&str>, Option<&str>)> = BTreeSet::new();
+    for (at, of) in all.iter().enumerate() {
+        let wrong = |why: String| Err(format!("associations[{at}]: {why}"));
+        let (account, user) = (of.account.as_deref(), of.user.as_deref());
+        if account.is_none() && user.is_none() {
+            return wrong("expected an account or a user".into());
+        }
+        let above = if user.is_some() { account } else { of.within.as_deref() };
+        if let Some(above) = above.filter(|above| !known.contains(&(Some(above), None))) {
+            return wrong(format!("no account {above:?} comes before it"));
+        }
+        for (what, value) in [("shares", of.shares), ("used", of.used)] {
+            if let Some(value) = value.filter(|value| !(0.0..=1e15).contains(value)) {
+                return wrong(format!("`{what}`: expected a number from 0 to 1e15, found {value}"));
+            }
+        }
+        if !known.insert((account, user)) {
+            return wrong(format!("{:?} is there twice", user.or(account).unwrap_or_default()));
+        }
+    }
+    Ok(())
 }
 
 fn once<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {

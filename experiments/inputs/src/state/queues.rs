@@ -10,8 +10,8 @@ use crate::trace::plain;
 
 /// A user with its part of an account, where the model has a queue for each account.
 pub struct Member {
-    /// The queue of the account; none: the user is in none.
-    pub queue: Option<String>,
+    /// The queue of the account.
+    pub queue: String,
     /// The user.
     pub user: String,
     /// Its shares.
@@ -39,11 +39,24 @@ impl State {
     pub fn members(&self) -> Vec<Member> {
         let of = |association: &Association| {
             let user = plain(association.user.clone()?);
-            let queue = association.account.as_ref().map(|account| self.queue_of_account(account));
+            let queue =
+                association.account.as_ref().map_or_else(|| NONE.into(), |account| self.queue_of_account(account));
             let (shares, used) = (association.shares.unwrap_or(1.0), association.used.unwrap_or(0.0));
             Some(Member { queue, user, shares, used })
         };
         self.associations.iter().filter_map(of).collect()
+    }
+
+    /// What shares are multiplied with as weights: only how they compare matters, and weights have a limit.
+    fn scale(&self) -> f64 {
+        let sum: f64 = self.associations.iter().filter_map(|of| of.shares).sum();
+        if sum > MOST { MOST / sum } else { 1.0 }
+    }
+
+    /// The shares of the users that are in an account itself, or in none; none: there are no such users.
+    fn own_shares(&self, account: Option<&str>) -> Option<f64> {
+        let own = self.associations.iter().filter(|of| of.user.is_some() && of.account.as_deref() == account);
+        own.map(|of| of.shares.unwrap_or(1.0)).reduce(|sum, shares| sum + shares)
     }
 
     /// The queue of an account's own jobs.
@@ -60,7 +73,7 @@ impl State {
             let Some(account) = &of.account else { continue };
             let parent = of.within.as_ref().map(|name| plain(name.clone()));
             let parent = parent.and_then(|name| all.iter().position(|queue| queue.name == name));
-            let weight = of.shares.unwrap_or(1.0).clamp(0.0, MOST);
+            let weight = of.shares.unwrap_or(1.0) * self.scale();
             all.push(Queue { parent: parent.map(QueueId::at), weight, ..Queue::new(&plain(account.clone())) });
         }
         all
@@ -118,12 +131,18 @@ impl State {
         let groups: BTreeSet<QueueId> = all.iter().filter_map(|queue| queue.parent).collect();
         for group in groups {
             let own = own_of(&all[group].name);
-            if self.jobs.iter().any(|job| job.gpus > 0 && self.queue_of(job).is_some_and(|name| plain(name) == own)) {
-                all.push(Queue { parent: Some(group), ..Queue::new(&own) });
+            let shares = self.own_shares(Some(&all[group].name));
+            let has_jobs =
+                self.jobs.iter().any(|job| job.gpus > 0 && self.queue_of(job).is_some_and(|name| plain(name) == own));
+            if has_jobs || shares.is_some() {
+                let weight = shares.map_or(1.0, |shares| shares * self.scale());
+                all.push(Queue { parent: Some(group), weight, ..Queue::new(&own) });
             }
         }
-        if !all.is_empty() && self.jobs.iter().any(|job| job.gpus > 0 && self.queue_of(job).is_none()) {
-            all.push(Queue::new(NONE));
+        let shares = self.own_shares(None);
+        let has_jobs = self.jobs.iter().any(|job| job.gpus > 0 && self.queue_of(job).is_none());
+        if !all.is_empty() && (has_jobs || shares.is_some()) {
+            all.push(Queue { weight: shares.map_or(1.0, |shares| shares * self.scale()), ..Queue::new(NONE) });
         }
         all
     }

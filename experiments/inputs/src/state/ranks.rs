@@ -2,25 +2,35 @@
 
 use std::collections::BTreeMap;
 
-use super::document::State;
+use super::document::{Association, State};
 use super::jobs::StateJob;
 
 /// Priorities by what jobs say: a job of a higher tier comes before any of a lower one.
 pub(super) struct Ranks {
     by: BTreeMap<(u64, u64), i32>,
     tiers: BTreeMap<String, f64>,
+    /// What fair share adds to the priority of a user's jobs, where the cluster says it.
+    shares: BTreeMap<(Option<String>, Option<String>), f64>,
 }
 
 impl Ranks {
-    /// Jobs that say no priority have 0. Priorities stay themselves where they are whole numbers, in higher tiers by so much more as keeps tiers apart; otherwise they are ranks above and below 0.
+    /// Jobs that say no priority have 0, or what their users' fair share gives them. Priorities stay themselves where they are whole numbers, in higher tiers by so much more as keeps tiers apart, whatever age and
+    /// usage will add; otherwise they are ranks above and below 0. Where they change, the model's greatest number stands for any above it.
     pub(super) fn of(state: &State) -> Ranks {
         let tiers = state.queues.iter().filter_map(|queue| Some((queue.name.clone(), queue.tier?))).collect();
-        let mut ranks = Ranks { by: BTreeMap::new(), tiers };
+        let changes = state.source.scheduler.as_ref().and_then(|of| of.priority.as_ref());
+        let [age, fair_share] = [changes.and_then(|of| of.age), changes.and_then(|of| of.fair_share)]
+            .map(|weight| weight.filter(|weight| *weight > 0.0 && weight.is_finite()).unwrap_or(0.0));
+        let share = |of: &Association| {
+            Some(((of.account.clone(), Some(of.user.clone()?)), libm::floor(fair_share * of.factor?)))
+        };
+        let shares = state.associations.iter().filter_map(share).collect();
+        let mut ranks = Ranks { by: BTreeMap::new(), tiers, shares };
         let mut all: Vec<(f64, f64)> = state.jobs.iter().map(|job| ranks.stands(job)).collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         all.dedup();
         let lowest = all.iter().map(|(_, priority)| *priority).fold(0.0, f64::min);
-        let apart = all.iter().map(|(_, priority)| *priority).fold(0.0, f64::max) - lowest + 1.0;
+        let apart = all.iter().map(|(_, priority)| *priority).fold(0.0, f64::max) - lowest + age + fair_share + 1.0;
         let mut steps: Vec<f64> = all.iter().map(|(tier, _)| *tier).collect();
         steps.dedup();
         let step = |tier: f64| steps.iter().position(|step| *step == tier).unwrap_or(0) as f64;
@@ -28,7 +38,7 @@ impl Ranks {
             let value = priority + step(*tier) * apart;
             *priority == libm::trunc(*priority) && value.abs() <= f64::from(i32::MAX)
         };
-        let plain = all.iter().all(is_whole);
+        let plain = age + fair_share > 0.0 || all.iter().all(is_whole);
         let zero = all.partition_point(|(_, priority)| *priority < 0.0) as i32;
         ranks.by = (0..)
             .zip(&all)
@@ -43,12 +53,56 @@ impl Ranks {
     /// The tier of a job's queue, the highest of several, and its priority.
     fn stands(&self, job: &StateJob) -> (f64, f64) {
         let tiers = job.queues.iter().filter_map(|queue| self.tiers.get(queue).copied());
-        (tiers.fold(0.0, f64::max), job.priority.unwrap_or(0.0))
+        let share = || self.shares.get(&(job.account.clone(), job.user.clone())).copied().unwrap_or(0.0);
+        (tiers.fold(0.0, f64::max), job.priority.unwrap_or_else(share))
     }
 
     /// A job's priority.
     pub(super) fn priority(&self, job: &StateJob) -> i32 {
         let (tier, priority) = self.stands(job);
         self.by.get(&(tier.to_bits(), priority.to_bits())).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn ranks(changes: &Value, jobs: &[Value]) -> Vec<i32> {
+        let queue = |name: &str, tier| json!({"name": name, "kind": "partition", "tier": tier});
+        let job = |(at, of): (usize, &Value)| {
+            let mut job = json!({"id": at.to_string(), "state": "waiting", "gpus": 1});
+            of.as_object().expect("fields").iter().for_each(|(key, value)| job[key] = value.clone());
+            job
+        };
+        let state: State = serde_json::from_value(json!({
+            "sandtable": "state@1", "at": "2026-11-20T00:00:00Z", "nodes": [], "reservations": [], "unknown": [], "ignored": [],
+            "source": {"kind": "slurm", "scheduler": {"priority": changes}}, "queues": [queue("low", 1), queue("high", 2)],
+            "associations": [{"account": "a"}, {"account": "a", "user": "u", "factor": 0.75}],
+            "jobs": jobs.iter().enumerate().map(job).collect::<Vec<Value>>(),
+        }))
+        .expect("a state");
+        let ranks = Ranks::of(&state);
+        state.jobs.iter().map(|job| ranks.priority(job)).collect()
+    }
+
+    #[test]
+    fn tiers_come_first_and_large_numbers_are_ranks_unless_they_change() {
+        let in_tiers = [
+            json!({"priority": 9, "queues": ["low"]}),
+            json!({"priority": 2, "queues": ["high"]}),
+            json!({"priority": -3, "queues": ["low"]}),
+        ];
+        assert_eq!(ranks(&Value::Null, &in_tiers), [9, 15, -3]);
+        // So far apart that no age moves a job past a higher tier.
+        assert_eq!(ranks(&json!({"age": 1000.0}), &in_tiers), [9, 1015, -3]);
+        let large = [json!({"priority": 4_294_901_759_u32}), json!({"priority": 4_294_901_758_u32}), json!({})];
+        assert_eq!(ranks(&Value::Null, &large), [2, 1, 0]);
+        assert_eq!(ranks(&json!({"fair_share": 10.0}), &large), [i32::MAX, i32::MAX, 0]);
+        // One that says no priority has what its user's share gives it.
+        let added = [json!({"user": "u", "account": "a"}), json!({"user": "v", "account": "a"})];
+        assert_eq!(ranks(&json!({"fair_share": 1000.0}), &added), [750, 0]);
     }
 }

@@ -61,7 +61,7 @@ pub use generate::{FleetShape, PHILLY_GPUS, Recipe, WHOLE, draw, generate};
 pub use packed::Packed;
 pub use resample::{Resample, resample};
 pub use rows::{Options, ReadLimits};
-pub use settings::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
+pub use settings::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, QueueOf, TraceFormat};
 pub use shockwave::RegimeMode;
 pub use stats::Stats;
 pub use table::TraceError;
@@ -402,6 +402,9 @@ pub fn of_bytes(path: &Path, bytes: &[u8], format: TraceFormat, options: &Option
         trace.rows.truncate(most);
     }
     trace.account.kept = trace.rows.len();
+    if let Some(of) = options.queue {
+        enqueue(path, &mut trace.rows, of)?;
+    }
     if format == TraceFormat::Native {
         trace.imported = Imported::of(path, bytes).map(|imported| Box::new((imported.file, imported.account)));
     }
@@ -415,6 +418,23 @@ pub fn of_bytes(path: &Path, bytes: &[u8], format: TraceFormat, options: &Option
         doubt(&mut trace);
     }
     Ok(trace)
+}
+
+/// Puts each job into the queue that its log names.
+fn enqueue(path: &Path, rows: &mut [Row], of: QueueOf) -> Result<(), Error> {
+    for row in rows {
+        let log = row.recorded.as_deref();
+        let (what, name) = match of {
+            QueueOf::Account => ("account", log.and_then(|log| log.account.clone())),
+            QueueOf::Partition => ("partition", log.and_then(|log| log.partition.clone())),
+            QueueOf::Qos => ("QOS", log.and_then(|log| log.qos.clone())),
+            QueueOf::User => ("user", row.user.clone()),
+        };
+        row.queue = Some(name.ok_or_else(|| {
+            Error::usage(format!("{}: job {:?}: expected its {what}, found none", path.display(), row.name))
+        })?);
+    }
+    Ok(())
 }
 
 /// Times that most jobs of no cluster have: their unit is probably another.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::account::{Account, Fate};
 use super::table::{Clock, Read, Record, TraceError, Unit};
-use super::{Asked, Row, Trace};
+use super::{Asked, QueueOf, Row, Trace};
 
 /// What reading may need beside the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct Options {
     pub throughputs: Option<PathBuf>,
     /// For [`TraceFormat::Openb`](super::TraceFormat::Openb) and [`TraceFormat::Csv`](super::TraceFormat::Csv): also jobs that ask for no GPU, which take CPU and memory of one node.
     pub cpu_jobs: bool,
+    /// What of the log a job's queue is; none: what the trace says of queues.
+    pub queue: Option<QueueOf>,
     /// Times do not matter: for [`TraceFormat::Openb`](super::TraceFormat::Openb), which then need not have any.
     pub timeless: bool,
     /// How much is read.

@@ -129,6 +129,20 @@ fn whole() -> f64 {
     1.0
 }
 
+/// What of a log the queue of a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum QueueOf {
+    /// The account that a job was charged to.
+    Account,
+    /// The partition that it was submitted to.
+    Partition,
+    /// Its quality of service.
+    Qos,
+    /// Its user.
+    User,
+}
+
 /// A trace's format. The names are those of `trace import`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]

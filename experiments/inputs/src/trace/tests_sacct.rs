@@ -105,3 +105,25 @@ fn a_log_of_slurm_loses_nothing_in_silence() {
     let wrong = parse(TraceFormat::Sacct, &wrong, &Options::default()).unwrap_err();
     assert!(wrong.contains("t.csv:6: column `AllocTRES`: expected gres/gpu=N or gres/gpu:KIND=N"), "{wrong}");
 }
+
+/// The queue of a job is what its log names.
+#[test]
+fn a_log_names_queues() {
+    let text = "JobID|Submit|Start|End|State|ReqTRES|User|Account|Partition|QOS\n\
+                1|2024-01-01T00:00:00|2024-01-01T00:00:00|2024-01-01T00:01:00|COMPLETED|gres/gpu=1|u1|phys|gpu|high\n";
+    let queue = |text: &str, format, of| {
+        let options = Options { queue: Some(of), ..Options::default() };
+        let trace = of_bytes("t.csv".as_ref(), text.as_bytes(), format, &options).map_err(|error| error.message)?;
+        Ok::<_, String>(trace.rows[0].queue.clone())
+    };
+    let named =
+        [(QueueOf::Account, "phys"), (QueueOf::Partition, "gpu"), (QueueOf::Qos, "high"), (QueueOf::User, "u1")];
+    for (of, name) in named {
+        assert_eq!(queue(text, TraceFormat::Sacct, of).unwrap().as_deref(), Some(name));
+    }
+    let native = parse(TraceFormat::Sacct, text, &Options::default()).unwrap().to_csv();
+    assert_eq!(queue(&native, TraceFormat::Native, QueueOf::Account).unwrap().as_deref(), Some("phys"));
+    let without = text.replace("|phys|", "||");
+    let error = queue(&without, TraceFormat::Sacct, QueueOf::Account).unwrap_err();
+    assert_eq!(error, "t.csv: job \"1\": expected its account, found none");
+}

@@ -26,7 +26,9 @@ pub use machines::{
 };
 pub use queues::QueueSpec;
 pub use sandtable_inputs::state::Change;
-pub use sandtable_inputs::trace::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
+pub use sandtable_inputs::trace::{
+    Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, QueueOf, TraceFormat,
+};
 pub use serving::{RescaleSpec, ServiceSpec, ServingSpec};
 pub use sharing::{CommunicationSpec, InterferenceSpec, LawSpec, LinksSpec, ProfileSpec};
 pub use source::Source;
@@ -205,6 +207,9 @@ pub enum WorkloadSpec {
         /// For `Openb` and `Csv`: also jobs that ask for no GPU, which take CPU and memory of one node; left out by default.
         #[serde(default)]
         cpu_jobs: bool,
+        /// What of the log the queue of a job is, in place of what the trace says of queues; a job without it is an error.
+        #[serde(default)]
+        queue: Option<QueueOf>,
         /// The jobs come one after the other and never end, until they ask for more GPUs than this; by default they come when the trace says.
         #[serde(default)]
         fill: Option<FillSpec>,
@@ -228,8 +233,7 @@ pub enum WorkloadSpec {
         /// Whether GPUs are shared out among the queues of the document, in place of those of the experiment; not by default.
         #[serde(default)]
         queues: bool,
-        /// The run ends so long after the document's instant, and what has not ended by then is unfinished; by default it goes on until all
-        /// jobs have ended.
+        /// The run ends so long after the document's instant, and what has not ended by then is unfinished; by default it goes on until all jobs have ended.
         #[serde(default)]
         until: Option<Span>,
         /// A later document of the cluster, compressed or not; relative to the spec. The run ends at its instant: jobs come until then and end as it shows, and

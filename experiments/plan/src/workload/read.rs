@@ -43,6 +43,9 @@ impl LastTrace {
         if options.cpu_jobs {
             key["trace"]["cpu_jobs"] = json!(true);
         }
+        if let Some(of) = options.queue {
+            key["trace"]["queue"] = json!(of);
+        }
         self.0 = Some((path, format, options, trace.clone(), key.clone()));
         Ok((trace, key))
     }
@@ -83,7 +86,8 @@ fn traced(
     (folder, limits): (&Path, ReadLimits),
     last: &mut LastTrace,
 ) -> Result<Keyed, Error> {
-    let WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs, cpu_jobs, fill, resample } = spec
+    let WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs, cpu_jobs, queue, fill, resample } =
+        spec
     else {
         return Err(Error::internal("only a trace is read from a table"));
     };
@@ -95,7 +99,8 @@ fn traced(
     let throughputs = throughputs.as_ref().map(|file| folder.join(file));
     let (filter, columns) = (filter.clone(), columns.clone());
     let (cpu_jobs, timeless) = (*cpu_jobs, fill.is_some());
-    let options = trace::Options { jobs: *jobs, filter, columns, throughputs, cpu_jobs, timeless, limits };
+    let options =
+        trace::Options { jobs: *jobs, filter, columns, throughputs, cpu_jobs, queue: *queue, timeless, limits };
     let (trace, mut key) = last.read(path, *format, options)?;
     match (fill, resample) {
         (None, None) => Ok((From::Fixed(trace), key)),

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use sandtable_core::error::Error;
 use sandtable_core::input;
+use sandtable_hardware::Queue;
 use sandtable_inputs::state::{self, Begun, RunTimes};
 use sandtable_plan::{Cell, Options, Plan, plan_text};
 use sandtable_run::code;
@@ -59,11 +60,14 @@ impl Judge {
     /// One that asks these policies, or those that this document suggests.
     pub(super) fn new(asked: &[String], folder: Option<PathBuf>, first: &Document) -> Result<Judge, Error> {
         let state = state::read(&first.path, input::DATA)?;
-        let listed = policies(asked, &state)?.concat();
+        let listed = policies(asked, &state)?;
+        let queues = if shares_out(&listed, &state) { state.queue_tree() } else { Vec::new() };
+        let listed = listed.concat();
         let options = Options { policies: folder, ..Options::default() };
         // The fleet and the jobs of a spec do not matter here: components are compiled once, and parameters are looked at.
-        let fleet = "Model(nodes: 1, gpus: 1, kind: \"A100-SXM4-80GB\")";
-        let text = spec(fleet, "Generate(jobs: 1, arrivals: AtOnce, declared: 1.0)", &listed, true);
+        let (named, drawn) = of_queues(&queues);
+        let fleet = format!("Model(nodes: 1, gpus: 1, kind: \"A100-SXM4-80GB\"){named}");
+        let text = spec(&fleet, &format!("Generate(jobs: 1, arrivals: AtOnce, declared: 1.0{drawn})"), &listed, true);
         let plan = plan_text(Path::new("shadow.ron"), text, &options)?;
         let compiled = Compiled::new(&code::settings(ui::note), plan.cells.iter())?;
         crate::commands::begin::all_begin(&plan, &plan.cells.iter().collect::<Vec<&Cell>>(), &compiled)?;
@@ -166,6 +170,18 @@ impl Decided {
             self.same_nodes.0 += usize::from(begun.nodes.iter().map(String::as_str).eq(nodes.iter().copied()));
         }
     }
+}
+
+/// Queues of a spec, which parameters may name, and the one of a drawn job.
+fn of_queues(queues: &[Queue]) -> (String, String) {
+    let one = |queue: &Queue| {
+        let parent = queue.parent.map_or_else(String::new, |group| format!(", parent: {:?}", queues[group].name));
+        format!("Queue(name: {:?}{parent})", queue.name)
+    };
+    let is_group = |name: &str| queues.iter().any(|queue| queue.parent.is_some_and(|group| queues[group].name == name));
+    let Some(leaf) = queues.iter().find(|queue| !is_group(&queue.name)) else { return Default::default() };
+    let all: Vec<String> = queues.iter().map(one).collect();
+    (format!(",\n    queues: [{}]", all.join(", ")), format!(", queues: {{{:?}: 1}}", leaf.name))
 }
 
 fn spec(fleet: &str, workload: &str, policies: &str, declared: bool) -> String {

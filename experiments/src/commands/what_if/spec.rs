@@ -257,8 +257,8 @@ fn multifactor(of: &Multifactor, state: &State) -> Vec<String> {
         say("half_life", number(of.half_life_s));
         say("count_ends", of.counts_ends.map(|counts| counts.to_string()));
         let one = |of: &Member| {
-            let queue = of.queue.as_ref().map_or_else(String::new, |queue| format!("\"queue\": {queue:?}, "));
-            format!("{{{queue}\"user\": {:?}, \"shares\": {}, \"used\": {}}}", of.user, of.shares, of.used)
+            let Member { queue, user, shares, used } = of;
+            format!("{{\"queue\": {queue:?}, \"user\": {user:?}, \"shares\": {shares}, \"used\": {used}}}")
         };
         let all: Vec<String> = members.iter().map(one).collect();
         say("associations", Some(format!("[{}]", all.join(", "))));

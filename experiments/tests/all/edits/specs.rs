@@ -140,6 +140,10 @@ pub(super) const UNIFORM: &str = r#"Experiment(
     policies: [Policy(name: "ats")],
 )"#;
 
+/// What the next names of its file.
+pub(super) const OF_A_LOG: &str = r#"file: "t.csv", format: Csv, jobs: 3, where: {"vc": "a"},
+        columns: {"name": "id", "submit": "at", "gpus": "n", "duration": "s"},"#;
+
 /// A table.
 pub(super) const TABLE: &str = r#"Experiment(
     title: "a",
