@@ -1,6 +1,7 @@
 //! What moves the identity of a cell: for every field of the spec's schema an edit that must move it, or must not. A new
 //! field without an edit fails here.
 
+mod files;
 mod specs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +13,7 @@ use serde_json::Value;
 use crate::help::root;
 use specs::{
     BEGINS, BEGUN, CATALOGUE, CHANGED, CHANGES, CUT, DRAWN, ELASTIC, FILLED, FILLS, KNOWN, KNOWS, LIVE, NOISES, NOISY,
-    OF_A_LOG, PART, PLAIN, RESAMPLED, RESAMPLES, SERVED, SHARED, TABLE, UNIFORM, WRITTEN, later,
+    OF_A_LOG, PART, PLAIN, RESAMPLED, RESAMPLES, SERVED, SHARED, TABLE, UNIFORM, WRITTEN,
 };
 
 /// A spec, and edits of it: the field or case of the schema, the text that goes, and the text that comes.
@@ -465,30 +466,7 @@ fn every_field_of_a_spec_is_edited_here() {
 #[test]
 fn the_identity_is_what_moves_the_result_and_nothing_else() {
     let folder = tempfile::tempdir().expect("a folder");
-    let table = "id,at,n,s,vc\nx,0,1,10,a\ny,1,2,20,b\nz,2,1,30,a\nw,3,4,40,a\nv,9,1,5,b\nu,10,1,6,b\n";
-    std::fs::write(folder.path().join("t.csv"), table).expect("written");
-    std::fs::write(folder.path().join("n.csv"), "gpus,kind,cpus\n4,T4,8\n2,T4,8\n").expect("written");
-    std::fs::write(folder.path().join("m.csv"), "gpus,kind,cpus\n4,T4,8\n2,T4,9\n").expect("written");
-    std::fs::write(folder.path().join("o.csv"), "gpu,model,cpu_milli,memory_mib\n4,T4,8000,1\n").expect("written");
-    let state = r#"{"sandtable": "state@1", "at": "2026-11-20T00:00:00Z", "source": {"kind": "other"}, "queues": [{"name": "q", "kind": "queue"}], "reservations": [],
-        "unknown": [], "ignored": [], "nodes": [{"name": "n", "gpus": 2, "kind": "g", "state": "up"}, {"name": "m", "gpus": 2, "kind": "g", "state": "down"}],
-        "jobs": [{"id": "j", "state": "waiting", "gpus": 1, "limit_s": 60, "submitted_s": -9}, {"id": "k", "state": "waiting", "gpus": 1,
-        "limit_s": 60, "submitted_s": -9}, {"id": "l", "state": "waiting", "gpus": 1, "limit_s": 60, "submitted_s": -9}]}"#;
-    std::fs::write(folder.path().join("h.csv"), "submit_s,gpus,duration_s\n0,1,30\n1,1,40\n").expect("written");
-    std::fs::write(folder.path().join("i.csv"), "submit_s,gpus,duration_s\n0,1,30\n1,1,50\n").expect("written");
-    let log =
-        "JobID|Submit|Start|End|ReqTRES\n1|2026-11-19T00:00:00|2026-11-19T00:00:00|2026-11-19T00:01:00|gres/gpu=1\n";
-    std::fs::write(folder.path().join("h.txt"), log).expect("written");
-    let charged = log.replace("ReqTRES\n", "ReqTRES|Account|QOS\n").replace("gpu=1\n", "gpu=1|phys|high\n");
-    std::fs::write(folder.path().join("a.txt"), charged).expect("written");
-    std::fs::write(folder.path().join("s.json"), state).expect("written");
-    std::fs::write(folder.path().join("r.json"), later(state)).expect("written");
-    std::fs::write(folder.path().join("s.csv"), "gpus,kind\n2,h\n").expect("written");
-    std::fs::write(folder.path().join("u.csv"), table.replace("30", "31")).expect("written");
-    let profile = std::fs::read_to_string(root().join("experiments/specs/profiles/pollux-fit.ron")).expect("a profile");
-    let (fit, other) = ("restart_s: 24.0", "restart_s: 25.0");
-    assert!(profile.contains(fit), "the profile has another constant now");
-    std::fs::write(folder.path().join("other.ron"), profile.replacen(fit, other, 1)).expect("written");
+    files::write(folder.path());
     let mut wrong = Vec::new();
     for (edits, moves) in [(MOVES, true), (STAYS, false)] {
         for (base, edits) in edits {

@@ -27,7 +27,8 @@ fn agrees(run: &str, with: &str) -> Agrees {
     compared(run, &real, &trace, "", with)
 }
 
-fn compared(run: &str, real: &[Real], trace: &str, queues: &str, with: &str) -> Agrees {
+/// The rows of a table of results, of a run of a trace on the nodes that the real one had.
+fn rows(trace: &str, queues: &str, with: &str, table: &str) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("t.csv"), trace).expect("written");
     let spec = format!(
@@ -38,9 +39,13 @@ fn compared(run: &str, real: &[Real], trace: &str, queues: &str, with: &str) -> 
     let ran = sandtable(folder.path(), &["run", "spec.ron", "--store", "store", "--policies", &dist()]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let cells = crate::help::cells(&folder.path().join("store"));
-    let (_, rows) = cells.iter().find(|(name, _)| name.ends_with("jobs.csv")).expect("rows");
-    let rows: Vec<Vec<&str>> =
-        std::str::from_utf8(rows).expect("UTF-8").lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let (_, rows) = cells.iter().find(|(name, _)| name.ends_with(table)).expect("rows");
+    let fields = |line: &str| line.split(',').map(str::to_string).collect();
+    std::str::from_utf8(rows).expect("UTF-8").lines().skip(1).map(fields).collect()
+}
+
+fn compared(run: &str, real: &[Real], trace: &str, queues: &str, with: &str) -> Agrees {
+    let rows = rows(trace, queues, with, "jobs.csv");
     let mut found = Agrees { jobs: real.len(), near: 0, same_nodes: 0, wait: 0.0, real_wait: 0.0 };
     for job in real {
         let row = rows.iter().find(|row| row[0] == job.id).expect("its row");
@@ -119,18 +124,7 @@ fn jobs_of_a_higher_partition_preempt_those_that_they_preempt_in_a_real_slurm() 
         let more = if high { "1,false" } else { "0,true" };
         trace.push_str(&format!("{},{},{gpus},{},{took},{},{more}\n", job[0], job[1], job[3], job[4]));
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("t.csv"), trace).expect("written");
-    let spec = "Experiment(title: \"t\", fleet: Model(nodes: 4, gpus: 4, kind: \"x\", speed: 1.0), workload: Trace(file: \"t.csv\"), \
-                policies: [Policy(name: \"slurm-backfill\", with: {\"tick\": 0, \"lag\": 0.3, \"preempt\": true})], \
-                predictors: {\"remaining\": Declared})";
-    std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
-    let ran = sandtable(folder.path(), &["run", "spec.ron", "--store", "store", "--policies", &dist()]);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let cells = crate::help::cells(&folder.path().join("store"));
-    let (_, stays) = cells.iter().find(|(name, _)| name.ends_with("timeline.csv")).expect("stays");
-    let stays: Vec<Vec<&str>> =
-        std::str::from_utf8(stays).expect("UTF-8").lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let stays = rows(&trace, "", "\"tick\": 0, \"lag\": 0.3, \"preempt\": true", "timeline.csv");
     let (mut preempted, mut near, mut high) = (0, 0, 0);
     for job in &real {
         let there: Vec<f64> =
