@@ -101,8 +101,11 @@ impl Times {
 
     /// Whether its jobs would be done sooner one after the other.
     fn is_slower(&mut self, classes: &[Class]) -> bool {
+        if classes.len() < 2 {
+            return false;
+        }
         let alone: f64 = classes.iter().map(|class| measured(1) * self.step(*class).seconds).sum();
-        classes.len() > 1 && self.of_group(classes) > alone
+        self.of_group(classes) > alone
     }
 }
 
@@ -175,7 +178,8 @@ impl Asked<'_> {
             }
             sizes = sizes.into_iter().map(|groups| self.pair_up(groups, &mut crowd, times)).collect();
         }
-        let mut groups: Vec<Group> = sizes.into_iter().flatten().flat_map(|group| self.split(group, times)).collect();
+        let mut groups: Vec<Group> = Vec::with_capacity(sizes.iter().map(Vec::len).sum());
+        sizes.into_iter().flatten().for_each(|group| self.split(group, times, &mut groups));
         groups.sort_by_key(|group| group.jobs.iter().map(|(rank, _)| *rank).min());
         let mut places = self.places.clone();
         groups.retain(|group| {
@@ -243,6 +247,9 @@ impl Asked<'_> {
 
     /// Joins pairs of groups of one size that use the most of what they would share, while more is asked for than there is.
     fn pair_up(&self, groups: Vec<Group>, crowd: &mut Crowd, times: &mut Times) -> Vec<Group> {
+        if groups.iter().all(|group| group.classes.is_empty()) {
+            return groups;
+        }
         let mates = self.mates(&groups, times);
         let mut left: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
         let mut joined = Vec::new();
@@ -315,12 +322,12 @@ impl Asked<'_> {
         edges
     }
 
-    /// The jobs of a group alone, if they are done sooner so.
-    fn split(&self, group: Group, times: &mut Times) -> Vec<Group> {
-        if !times.is_slower(&group.classes) {
-            return vec![group];
+    /// A group, or its jobs alone if they are done sooner so.
+    fn split(&self, group: Group, times: &mut Times, into: &mut Vec<Group>) {
+        match times.is_slower(&group.classes) {
+            true => into.extend(group.jobs.iter().map(|(rank, id)| Group::of(self.job(*id), *rank, times))),
+            false => into.push(group),
         }
-        group.jobs.iter().map(|(rank, id)| Group::of(self.job(*id), *rank, times)).collect()
     }
 }
 

@@ -8,6 +8,7 @@
 mod groups;
 mod places;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_policy::{
@@ -15,7 +16,7 @@ use sandtable_policy::{
     Knowledge, Param, Policy, PolicyError, Rounds, Setup, Trigger, ascending, driver::needed, host,
 };
 
-use groups::{Asked, Ids, Placed, Times};
+use groups::{Asked, Placed, Times};
 use places::Places;
 
 /// What jobs are in the order of.
@@ -202,15 +203,28 @@ fn held<'a>(cluster: &'a Cluster, jobs: &[JobId]) -> Option<&'a [GpuId]> {
     all.all(|other| other == first).then_some(first)
 }
 
-/// GPUs of groups where those that run keep theirs (none), and the others get what is left; none at all where that is too scattered for them.
+/// GPUs of groups where those that run keep theirs (none), unless a larger gang needs them, and the others get what is left; none at all where that is too scattered for them.
 fn keep(cluster: &Cluster, placed: &Placed, mut places: Places) -> Option<Vec<Option<Vec<GpuId>>>> {
-    let mut keeps = |jobs: &[JobId]| held(cluster, jobs).is_some_and(|gpus| places.take_these(cluster, gpus));
-    let kept: Vec<bool> = placed.iter().map(|(jobs, _)| keeps(jobs)).collect();
-    let place = |((jobs, _), keeps): (&(Ids, _), bool)| {
-        let job = cluster.job(jobs[0]);
-        if keeps { Some(None) } else { places.take(job.gpus, &job.gpu_types).map(Some) }
-    };
-    placed.iter().zip(kept).map(place).collect()
+    let wanted: Vec<Option<&[GpuId]>> = placed.iter().map(|(jobs, _)| held(cluster, jobs)).collect();
+    // What none of those that run wants to keep.
+    let mut open = places.clone();
+    wanted.iter().flatten().for_each(|gpus| open.remove(cluster, gpus));
+    let mut sizes: BTreeMap<Reverse<usize>, Vec<usize>> = BTreeMap::new();
+    placed.iter().enumerate().for_each(|(at, (_, gpus))| sizes.entry(Reverse(gpus.len())).or_default().push(at));
+    let mut kept = vec![None; placed.len()];
+    for of_size in sizes.into_values() {
+        let mut stays = |at: &usize| wanted[*at].is_some_and(|gpus| places.take_these(cluster, gpus));
+        let others: Vec<usize> = of_size.into_iter().filter(|at| !stays(at)).collect();
+        for at in others {
+            let job = cluster.job(placed[at].0[0]);
+            let found = open.take(job.gpus, &job.gpu_types);
+            let gpus = found.or_else(|| places.least_wanted(&open, job.gpus, &job.gpu_types))?;
+            places.remove(cluster, &gpus);
+            open.remove(cluster, &gpus);
+            kept[at] = Some(gpus);
+        }
+    }
+    Some(kept)
 }
 
 sandtable_policy::export!(Muri);

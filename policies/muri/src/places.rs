@@ -93,15 +93,61 @@ impl Places {
         if !gpus.iter().all(|gpu| self.gpus[of(&self.nodes[node(gpu)])].binary_search(gpu).is_ok()) {
             return false;
         }
+        self.remove(cluster, gpus);
+        true
+    }
+
+    /// Removes those of these GPUs that are there.
+    pub fn remove(&mut self, cluster: &Cluster, gpus: &[GpuId]) {
         for gpu in gpus {
-            let node = &mut self.nodes[node(gpu)];
-            let free = &mut self.gpus[of(node)];
-            let at = free.partition_point(|other| other < gpu);
+            let node = &mut self.nodes[cluster.node(*gpu) as usize];
+            let free = &mut self.gpus[node.first as usize..(node.first + node.free) as usize];
+            let Ok(at) = free.binary_search(gpu) else { continue };
             free.copy_within(at + 1.., at);
             node.free -= 1;
+            self.left -= 1;
         }
-        self.left -= gpus.len() as u32;
-        true
+    }
+
+    /// A place for so many GPUs of the first of these types that has one, with as few as can be that are not among the `open` ones.
+    pub fn least_wanted(&self, open: &Places, gpus: u32, types: &[GpuTypeId]) -> Option<Vec<GpuId>> {
+        types.iter().find_map(|gpu_type| {
+            let size = self.types[*gpu_type as usize].node_size;
+            // How many of each node that are wanted a gang would need.
+            let displaced = |at: usize, gpus: u32| gpus.saturating_sub(open.nodes[at].free);
+            let of_type = |(_, node): &(usize, &Node)| node.of_type == *gpu_type;
+            let nodes = || self.nodes.iter().enumerate().filter(of_type);
+            let (mut taken, mut rest): (Vec<(usize, u32)>, u32) = (Vec::new(), gpus);
+            if gpus > size {
+                let mut whole: Vec<(usize, u32)> =
+                    nodes().filter(|(_, node)| node.free == node.size).map(|(at, node)| (at, node.free)).collect();
+                whole.sort_by_key(|(at, free)| displaced(*at, *free));
+                for (at, free) in whole.into_iter().filter(|(_, free)| *free > 0) {
+                    if free <= rest {
+                        taken.push((at, free));
+                        rest -= free;
+                    }
+                }
+            }
+            if rest > 0 {
+                let others =
+                    nodes().filter(|(at, node)| node.free >= rest && taken.iter().all(|(taken, _)| taken != at));
+                taken.push((others.min_by_key(|(at, _)| displaced(*at, rest))?.0, rest));
+            }
+            let of_node = |(at, count): (usize, u32)| {
+                let (free, open) = (self.free_of(at), open.free_of(at));
+                let wanted = free.iter().filter(|gpu| open.binary_search(gpu).is_err());
+                let mut gpus: Vec<GpuId> = open.iter().chain(wanted).take(count as usize).copied().collect();
+                gpus.sort_unstable();
+                gpus
+            };
+            Some(taken.into_iter().flat_map(of_node).collect())
+        })
+    }
+
+    fn free_of(&self, node: usize) -> &[GpuId] {
+        let node = &self.nodes[node];
+        &self.gpus[node.first as usize..(node.first + node.free) as usize]
     }
 
     /// Finds a place, if there is one: `found` has it then.
@@ -168,5 +214,18 @@ mod tests {
         assert_eq!(places.take(7, &[0]), None);
         assert!(places.take_these(&cluster, &[6, 9]) && !places.take_these(&cluster, &[9]));
         assert_eq!((places.left_of(&[0]), places.take(4, &[0])), (4, None));
+    }
+
+    #[test]
+    fn a_gang_takes_the_place_that_the_fewest_gpus_are_wanted_of() {
+        let cluster = cluster(&[4, 4, 4, 2]);
+        let places = Places::empty(&cluster, |_| false);
+        let mut open = places.clone();
+        open.remove(&cluster, &[0, 1, 6, 8, 9, 11]);
+        assert_eq!(places.least_wanted(&open, 4, &[0]), Some(vec![4, 5, 6, 7]));
+        // Whole nodes, and the two that are open of another.
+        assert_eq!(places.least_wanted(&open, 6, &[0]), Some(vec![12, 13, 4, 5, 6, 7]));
+        assert_eq!(places.least_wanted(&open, 3, &[0]), Some(vec![4, 5, 7]));
+        assert_eq!(places.least_wanted(&open, 15, &[0]), None);
     }
 }
