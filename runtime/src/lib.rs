@@ -63,7 +63,7 @@ pub use ledger::{AccountingError, Ledger};
 pub use metrics::{Deadlines, Summary};
 pub use policy::Policy;
 pub use pools::{Pools, Use};
-pub use predict::{Answerer, Provider, Score};
+pub use predict::{Answerer, Provider, Score, ScoreBin};
 pub use queue_tracker::{QueueClaim, deserved};
 pub use queue_use::QueueUse;
 pub use row::{JobRow, Outcome as JobOutcome, Segment, Unfinished};

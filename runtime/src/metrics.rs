@@ -348,7 +348,7 @@ impl Ratios {
             }
             let jct = row.jct();
             of.bounded.push(bounded(&row, jct));
-            of.rho.push(unfairness(&row, jct, total));
+            of.rho.push(unfairness(&row, total));
             if !row.solo.is_zero() {
                 of.stretch.push(stretched(&row));
             }
@@ -379,10 +379,6 @@ fn heaviest(mut work: Vec<f64>) -> f64 {
 }
 
 /// Finish-time fairness ρ of a completed job.
-fn unfairness(row: &JobRow, jct: Duration, total: f64) -> f64 {
-    if jct.is_zero() || row.solo.is_zero() {
-        return 1.0;
-    }
-    let contention = (row.contention as f64 / jct.as_micros_f64() / total).max(1.0);
-    jct.as_micros_f64() / ((row.solo + row.startup).as_micros_f64() * contention)
+fn unfairness(row: &JobRow, total: f64) -> f64 {
+    row.fair_micros(total).map_or(1.0, |fair| row.jct().as_micros_f64() / fair)
 }

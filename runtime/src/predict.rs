@@ -1,14 +1,18 @@
 //! Answers a policy's questions about what is not known yet: with the truth, the truth and an error, or a predictor
 //! component's estimate. Answers are remembered, and each is scored against the truth the first time that it is given.
 
+mod score;
+
 use std::collections::BTreeMap;
 
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Backend, Job, JobId, TypeId, WorkloadId};
-use serde::{Deserialize, Serialize};
 
 use crate::contract::{Quantity, SoloQuantity, Sources, WorkloadProfile};
 use crate::fault::Fault;
+
+pub(crate) use score::Errors;
+pub use score::{Score, ScoreBin};
 
 /// A predictor, sandboxed or compiled in. Workloads are numbered in the order of their introduction.
 pub trait Provider {
@@ -59,47 +63,6 @@ pub enum Answerer {
     },
     /// A component, and what it is shown of workloads.
     Provider(Box<dyn Provider>, Sources),
-}
-
-/// How good the answers for a quantity were.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Score {
-    /// What was asked for.
-    pub quantity: Quantity,
-    /// Different questions that were answered.
-    pub answers: u64,
-    /// Mean absolute error, in the quantity's unit.
-    pub mae: f64,
-    /// Mean of answer less truth.
-    pub bias: f64,
-}
-
-/// Sums of errors.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Errors {
-    count: u64,
-    absolute: f64,
-    signed: f64,
-}
-
-impl Errors {
-    pub(crate) fn add(&mut self, answer: f64, truth: f64) {
-        if answer.is_finite() && truth.is_finite() {
-            self.count += 1;
-            self.absolute += (answer - truth).abs();
-            self.signed += answer - truth;
-        }
-    }
-
-    pub(crate) fn score(&self, quantity: Quantity) -> Option<Score> {
-        let count = self.count as f64;
-        (self.count > 0).then(|| Score {
-            quantity,
-            answers: self.count,
-            mae: self.absolute / count,
-            bias: self.signed / count,
-        })
-    }
 }
 
 /// What is asked of a job alone.

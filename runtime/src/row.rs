@@ -129,6 +129,17 @@ impl JobRow {
     pub(crate) fn jct(&self) -> Duration {
         self.end.unwrap_or(self.submit) - self.submit
     }
+
+    /// Microseconds that a job that completed would have taken with a fair share of so many GPUs, given how many all live jobs asked for meanwhile, its first start included
+    /// (Themis, NSDI 2020); none: it took no time, or has no work.
+    pub fn fair_micros(&self, gpus: f64) -> Option<f64> {
+        let jct = self.jct();
+        if self.outcome != Outcome::Completed || jct.is_zero() || self.solo.is_zero() {
+            return None;
+        }
+        let contention = (self.contention as f64 / jct.as_micros_f64() / gpus).max(1.0);
+        Some((self.solo + self.startup).as_micros_f64() * contention)
+    }
 }
 
 /// One stay of a job on GPUs.

@@ -145,6 +145,7 @@ mod tests {
             out_of_memory: 0,
             reassignments: 0,
             first_run_s: None,
+            fair_s: None,
             service: None,
             outcome: if ran.is_some() {
                 JobOutcome::Completed

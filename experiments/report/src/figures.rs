@@ -3,6 +3,7 @@
 mod classes;
 mod distributions;
 mod over_time;
+mod predictions;
 mod sweeps;
 
 pub(super) use sweeps::mean_ranks;
@@ -148,6 +149,7 @@ fn of_points(plan: &Plan, store: &Store, most: usize) -> Result<Vec<Captioned>, 
             |(figure, caption): (Figure, String)| Captioned { figure, caption, point: Some(number), class: None };
         all.extend(distributions::figures(&of, &at).into_iter().map(plain));
         all.extend(over_time::figures(&of, store, &at)?.into_iter().map(plain));
+        all.extend(predictions::figures(&of, store, &at)?.into_iter().map(plain));
         let classed = classes::figures(&of, &at)?.into_iter();
         all.extend(classed.map(|(class, figure, caption)| Captioned {
             figure,

@@ -68,6 +68,7 @@ fn columns_of(of: Rows) -> Vec<Column> {
             columns.extend(["gpus", "preemptions"].map(Column::count));
             columns.push(Column::words("outcome"));
             columns.extend(["start_wait_s", "waiting_s", "duration_s"].map(seconds));
+            columns.push(Column::of("rho", Unit::Times));
             columns.extend(["user", "queue", "workload", "kinds", "nodes"].map(Column::words));
         }
         Rows::Stays => {
@@ -109,6 +110,7 @@ fn jobs(cell: &Cell, store: &Store) -> Result<Vec<Vec<Value>>, Error> {
             job.wait().into(),
             job.jct().map(|jct| (jct - job.held_s.f64()).max(0.0)).into(),
             asked.map(|row| row.duration.as_secs_f64()).into(),
+            job.rho().into(),
             word(|row| row.user.as_deref()),
             word(|row| row.queue.as_deref()),
             word(|row| row.workload.as_deref()),

@@ -116,8 +116,8 @@ mod tests {
             job("c", 1, Some(5), "x"),
         ];
         let head = "job_id,submit_s,gpus,first_start_s,end_s,held_s,productive_s,lost_s,preemptions,failures,out_of_memory,\
-                    reassignments,first_run_s,service,outcome,last_placement\n";
-        let ran = |(name, start): &(&str, u32)| format!("{name},10,1,{start},,0,0,0,0,0,0,0,,,completed,\n");
+                    reassignments,first_run_s,fair_s,service,outcome,last_placement\n";
+        let ran = |(name, start): &(&str, u32)| format!("{name},10,1,{start},,0,0,0,0,0,0,0,,,,completed,\n");
         let ran: String = [("a", 10), ("a", 16), ("b", 11), ("c", 11)].iter().map(ran).collect();
         let run: Vec<JobRecord> = read_table((head.to_string() + &ran).as_bytes()).expect("rows");
         let found = calibrate(&Trace { rows, ..Trace::default() }, &run);

@@ -186,6 +186,8 @@ pub struct JobRecord {
     pub reassignments: u32,
     /// When it first made progress; of a task: when it was served.
     pub first_run_s: Option<Seconds>,
+    /// What it would have taken with a fair share of the contended cluster; of a job that completed. See [`JobRecord::rho`].
+    pub fair_s: Option<Seconds>,
     /// The service that it is a task of; `None`: it trains.
     pub service: Option<String>,
     /// How it ended.
@@ -211,6 +213,7 @@ impl Record for JobRecord {
         "out_of_memory",
         "reassignments",
         "first_run_s",
+        "fair_s",
         "service",
         "outcome",
         "last_placement",
@@ -222,6 +225,12 @@ impl JobRecord {
     pub fn jct(&self) -> Option<f64> {
         (self.outcome == JobOutcome::Completed).then_some(())?;
         Some(self.end_s?.since(self.submit_s))
+    }
+
+    /// Finish-time fairness ρ (Themis, NSDI 2020) of a job that completed: its completion time over what it would have taken with a fair share of the contended cluster.
+    pub fn rho(&self) -> Option<f64> {
+        let jct = self.jct()?;
+        Some(self.fair_s.map_or(1.0, |fair| jct / fair.f64()))
     }
 
     /// How long it waited for its first GPUs, in seconds.
@@ -382,6 +391,7 @@ mod tests {
             out_of_memory: 0,
             reassignments: 0,
             first_run_s: None,
+            fair_s: None,
             service: Some("chat".into()),
             outcome: JobOutcome::Failed("the process ended: at 3 s".into()),
             last_placement: Placement([(NodeId::new(0), 2), (NodeId::new(7), 1)].into()),
@@ -411,7 +421,7 @@ mod tests {
     fn tables_are_read_as_they_were_written() {
         let (name, bytes) = table([job()]).expect("bytes");
         let text = String::from_utf8(bytes.clone()).expect("text");
-        let row = "\"a,\"\"b\"\"\",0.000001,3,1.5,,0,0,0,2,0,0,0,,chat,failed: the process ended: at 3 s,0:2;7:1";
+        let row = "\"a,\"\"b\"\"\",0.000001,3,1.5,,0,0,0,2,0,0,0,,,chat,failed: the process ended: at 3 s,0:2;7:1";
         assert_eq!((name.as_str(), text.lines().nth(1)), ("jobs.csv", Some(row)));
         assert_eq!(read_table::<JobRecord>(&bytes), Ok(vec![job()]));
         let (_, empty) = table::<StayRecord>([]).expect("bytes");
@@ -424,8 +434,8 @@ mod tests {
         let record = RunRecord { policy: "ab".into(), seed: 7, measured: Window::default(), nodes: Vec::new() };
         let (_, bytes) = document(&record).expect("bytes");
         assert_eq!(read_document(&bytes), Ok(record));
-        let old = String::from_utf8(bytes).expect("text").replace("\"schema\": 2", "\"schema\": 1");
-        assert_eq!(read_document::<RunRecord>(old.as_bytes()), Err("expected schema 2, found 1".into()));
+        let old = String::from_utf8(bytes).expect("text").replace("\"schema\": 3", "\"schema\": 1");
+        assert_eq!(read_document::<RunRecord>(old.as_bytes()), Err("expected schema 3, found 1".into()));
     }
 
     #[test]

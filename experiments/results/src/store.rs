@@ -2,9 +2,9 @@
 //!
 //! # Format
 //! - `cells/ab/<id>/`: one folder a cell, by the first two digits of its id. `cell.json` is what the id is the blake3
-//!   of, `run.json` what a reader needs to know of it; then `summary.json`, `jobs.csv` and `timeline.csv`, or of a failed
-//!   policy `failure.json` and `capsule.json.zst`. `producer.json` says which build computed it, and is never compared.
-//!   [`crate::schema`] has the form of each.
+//!   of, `run.json` what a reader needs to know of it; then `summary.json`, `jobs.csv.zst` and `timeline.csv.zst`, or of a
+//!   failed policy `failure.json` and `capsule.json.zst`. `producer.json` says which build computed it, and is never compared.
+//!   [`crate::schema`] has the form of each; tables are packed with Zstandard, and compared by what they unpack to.
 //! - `tmp/`: folders on their way, `<id>.<process>.<host>.<random>`; `store gc` removes what a crash left.
 //! - `observations/ab/<id>/0001/`: what live runs of a cell showed, one folder each, numbered on; `machine.json` says where,
 //!   `recording.jsonl` replays it.
@@ -14,13 +14,15 @@
 //! Any number of processes on any number of machines may write at once: a cell appears by one rename, which is atomic on
 //! local disks and on NFS and Lustre.
 
+mod packed;
+
 use std::fs;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use sandtable_core::error::{Error, ExitCode};
-use sandtable_core::input::{self, sorted};
+use sandtable_core::input::sorted;
 
 use crate::producer::Producer;
 use crate::schema::{CELL, Document as _, FailureRecord, document, read_document};
@@ -88,11 +90,9 @@ pub struct StoredCell {
 /// # Errors
 /// A file that can't be read.
 pub fn files_of(folder: &Path) -> Result<Files, Error> {
-    let file = |path: &PathBuf| {
-        let bytes = input::read(path, input::DATA)?;
-        Ok((path.file_name().unwrap_or_default().to_string_lossy().to_string(), bytes))
-    };
-    sorted(folder)?.iter().map(file).collect()
+    let mut files = sorted(folder)?.iter().map(|path| packed::named(path)).collect::<Result<Files, Error>>()?;
+    files.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(files)
 }
 
 impl Store {
@@ -157,7 +157,7 @@ impl Store {
     /// # Errors
     /// A file that can't be read.
     pub fn read(&self, id: &str, file: &str) -> Result<Vec<u8>, Error> {
-        input::read(&self.folder(id).join(file), input::DATA)
+        packed::read(&self.folder(id), file)
     }
 
     /// The files of a cell's result, by name; what produced it is no part of the result.
@@ -235,20 +235,12 @@ impl Store {
     fn written(&self, id: &str, files: &impl Content, producer: Option<&[u8]>) -> Result<PathBuf, Error> {
         let temporary = self.temporary(id)?;
         for name in files.names().into_iter().chain(producer.map(|_| Producer::FILE)) {
-            let path = temporary.join(name);
-            let write = || -> std::io::Result<()> {
-                let mut file = BufWriter::new(fs::File::create(&path)?);
-                match producer.filter(|_| name == Producer::FILE) {
-                    Some(bytes) => file.write_all(bytes)?,
-                    None => files.write(name, &mut file)?,
-                }
-                file.into_inner()?.sync_all()
+            let content = |to: &mut dyn Write| match producer.filter(|_| name == Producer::FILE) {
+                Some(bytes) => to.write_all(bytes),
+                None => files.write(name, to),
             };
-            if let Err(error) = write() {
-                // What is half there would keep a full disk full.
-                discard(&temporary);
-                return Err(Error::file("write", &path, &error));
-            }
+            // What is half there would keep a full disk full.
+            packed::write(&temporary, name, content).inspect_err(|_| discard(&temporary))?;
         }
         Ok(temporary)
     }

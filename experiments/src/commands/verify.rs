@@ -120,7 +120,11 @@ fn all(
     let workers = Workers { threads: threads(args.jobs), stop: &AtomicBool::new(false), done: &|_| {} };
     let differing = in_parallel(cells, &workers, |cell| {
         let again = execute_watched(cell, &compiled, &bar.watched(cell, None))?.files()?;
-        let before = kept(&cell.id)?;
+        // What was changed on the way may not even unpack.
+        let before = match kept(&cell.id) {
+            Ok(before) => before,
+            Err(error) => return Ok(vec![format!("a file that can't be read: {}", error.message)]),
+        };
         let names = again.iter().zip(&before).filter(|(a, b)| a != b).map(|(a, _)| a.0.clone());
         let mut names: Vec<String> = names.collect();
         if again.len() != before.len() {

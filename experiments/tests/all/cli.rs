@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::guest::{Parts, guest};
-use crate::help::{cells, command, dist, root, sandtable};
+use crate::help::{cells, command, dist, rewrite, root, sandtable};
 
 const SPEC: &str = r#"Experiment(
     title: "small",
@@ -66,10 +66,18 @@ fn verify_proves_a_store_and_finds_a_changed_byte() {
         cells(&folder.path().join("store")).into_iter().find(|(path, _)| path.ends_with("jobs.csv")).expect("jobs.csv");
     let last = bytes.len() - 2;
     bytes[last] ^= 1;
-    std::fs::write(folder.path().join("store").join(path), bytes).expect("written");
-    let ran = sandtable(folder.path(), &verify);
-    assert_eq!((ran.code, ran.stdout.as_str()), (1, "small: 11 cells identical, 1 different, 0 missing\n"));
-    assert!(ran.stderr.contains("differs in jobs.csv"), "{}", ran.stderr);
+    let store = folder.path().join("store");
+    rewrite(&store, &path, &bytes);
+    let differs = |why: &str| {
+        let ran = sandtable(folder.path(), &verify);
+        assert_eq!((ran.code, ran.stdout.as_str()), (1, "small: 11 cells identical, 1 different, 0 missing\n"));
+        assert!(ran.stderr.contains(why), "{}", ran.stderr);
+    };
+    differs("differs in jobs.csv");
+    let packed = store.join(path).with_extension("csv.zst");
+    let bytes = std::fs::read(&packed).expect("the table");
+    std::fs::write(&packed, &bytes[..bytes.len() / 2]).expect("written");
+    differs("differs in a file that can't be read: cannot unpack ");
 }
 
 #[test]
@@ -224,6 +232,23 @@ fn the_plan_shows_what_a_preset_does() {
 }
 
 #[test]
+fn completions_know_commands_and_the_labels_of_a_spec() {
+    let folder = folder(SPEC);
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = sandtable(folder.path(), &["completions", shell]);
+        assert!(script.code == 0 && script.stdout.contains("SANDTABLE_COMPLETE"), "{shell}: {}", script.stdout);
+    }
+    // What the script of bash asks when a line is to go on.
+    let ask = |words: &[&str]| {
+        let mut asked = command(folder.path(), &["--"]);
+        asked.args(words).env("SANDTABLE_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string());
+        String::from_utf8(asked.output().expect("the command runs").stdout).expect("a text")
+    };
+    assert!(ask(&["sandtable", "verif"]).contains("verify"));
+    assert_eq!(ask(&["sandtable", "run", "spec.ron", "--only", "fi"]).trim(), "fifo");
+}
+
+#[test]
 fn help_is_a_reference() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut all = String::new();
@@ -233,7 +258,6 @@ fn help_is_a_reference() {
         all.push_str(&format!("=== sandtable {}\n{}\n", args.join(" "), ran.stdout));
     }
     insta::assert_snapshot!(all);
-    assert!(sandtable(folder.path(), &["completions", "bash"]).stdout.contains("_sandtable"));
     assert!(sandtable(folder.path(), &["man"]).stdout.starts_with(".ie"));
 }
 

@@ -64,14 +64,27 @@ pub(crate) fn dist() -> String {
     root().join("policies/dist").display().to_string()
 }
 
-/// Every file of a store's cells: path below it and bytes.
+/// Writes another table over one of a store's; the path as [`cells`] tells it.
+pub(crate) fn rewrite(store: &Path, table: &Path, rows: &[u8]) {
+    let packed = zstd::encode_all(rows, 1).expect("packed");
+    std::fs::write(store.join(table).with_extension("csv.zst"), packed).expect("written");
+}
+
+/// Every file of a store's cells: path below it and bytes; tables unpacked.
 pub(crate) fn cells(store: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     fn walk(root: &Path, folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
         for path in sandtable::input::sorted(folder).expect("a folder") {
             if path.is_dir() {
                 walk(root, &path, found);
             } else {
-                found.push((path.strip_prefix(root).expect("below").into(), std::fs::read(&path).expect("a file")));
+                let (name, bytes) = (path.strip_prefix(root).expect("below"), std::fs::read(&path).expect("a file"));
+                match name.to_str().and_then(|name| name.strip_suffix(".csv.zst")) {
+                    Some(table) => {
+                        let rows = zstd::decode_all(bytes.as_slice()).expect("a packed table");
+                        found.push((format!("{table}.csv").into(), rows));
+                    }
+                    None => found.push((name.into(), bytes)),
+                }
             }
         }
     }

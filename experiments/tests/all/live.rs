@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use sandtable::input::sorted;
+use sandtable::store::files_of;
 
 use crate::guest::{Parts, endless, guest};
 use crate::help::{command, dist, sandtable};
@@ -50,7 +51,9 @@ impl Lived {
     }
 
     fn read(&self, file: &str) -> String {
-        std::fs::read_to_string(self.observation().join(file)).expect("a file of the observation")
+        let files = files_of(&self.observation()).expect("an observation");
+        let (_, bytes) = files.into_iter().find(|(name, _)| name == file).expect("a file of the observation");
+        String::from_utf8(bytes).expect("a text")
     }
 
     /// A column of `jobs.csv`, by job.
@@ -110,8 +113,8 @@ fn a_live_run_is_an_observation_and_its_recording_replays_to_the_same_bytes() {
         cell = sorted(&cell).expect("a cell").pop().expect("one");
     }
     for file in ["jobs.csv", "summary.json", "timeline.csv"] {
-        let bytes = |folder: &Path| std::fs::read(folder.join(file)).expect("a file");
-        assert!(bytes(&first) == bytes(&cell), "{file} differs");
+        let bytes = |folder: &Path| files_of(folder).expect("files").into_iter().find(|(name, _)| name == file);
+        assert!(bytes(&first).is_some() && bytes(&first) == bytes(&cell), "{file} differs");
     }
     let verified =
         sandtable(again.folder.path(), &["verify", "replay.ron", "--store", "replays", "--policies", &dist()]);

@@ -61,7 +61,7 @@ fn srsf_is_met_job_by_job() {
 /// Where gangs of whole nodes come, single jobs make room: no more of them than under `srsf`, whose order it is where nothing is grouped, beyond what a whole node takes.
 #[test]
 fn a_larger_gang_moves_few_jobs() {
-    let spec = "Experiment(title: \"moves\", fleet: Model(nodes: 16, gpus: 8, kind: \"V100\", sharing: Packed(2)), \
+    let spec = "Experiment(title: \"moves\", fleet: Model(nodes: 16, gpus: 8, kind: \"RTX-3090\", sharing: Packed(2)), \
                 workload: Generate(jobs: 1500, arrivals: Poisson(load: 1.1), gpus: {1: 0.80, 2: 0.10, 4: 0.07, 8: 0.03}, \
                 durations: LogNormal(median: \"1h\", sigma: 1.4, most: \"5d\")), predictors: {\"remaining\": Oracle}, \
                 policies: [Policy(name: \"muri\"), Policy(name: \"srsf\")])";

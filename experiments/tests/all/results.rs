@@ -79,7 +79,7 @@ fn reports_come_in_every_format_and_a_page_is_the_same_to_the_byte() {
     assert!(rows.iter().all(|row| row["jct_mean_s"].as_f64() > Some(0.0) && row["task_wait_mean_s"].is_null()));
     for (args, why) in [
         (vec!["-o", "r.docx"], "no report ends in `.docx`"),
-        (vec!["-o", "r.svg", "--figure", "jtc"], "expected one of: jct, waiting, slowdown, utilisation"),
+        (vec!["-o", "r.svg", "--figure", "jtc"], "expected one of: jct, waiting, slowdown, rho, utilisation"),
         (vec!["-o", "r.svg", "--width", "3.3"], "expected a number and a unit"),
         (vec!["-o", "r.svg", "--metric", "jct"], "no metric `jct`"),
         (vec!["-o", "r.svg", "--metric", "makespan"], "`jct` is of jobs"),

@@ -86,7 +86,8 @@ fn continued(folder: &Path, state: &Value) -> BTreeMap<String, (f64, f64, String
     for _ in 0..2 {
         cell = sandtable::input::sorted(&cell).expect("a cell").pop().expect("one");
     }
-    let jobs = std::fs::read_to_string(cell.join("jobs.csv")).expect("jobs");
+    let jobs = std::fs::File::open(cell.join("jobs.csv.zst")).expect("jobs");
+    let jobs = String::from_utf8(zstd::decode_all(jobs).expect("packed")).expect("a text");
     let row = |line: &str| {
         let words: Vec<&str> = line.split(',').collect();
         let number = |at: usize| words[at].parse::<f64>().expect("a number");

@@ -141,7 +141,10 @@ fn carry_out(store: &Store, model: &mut Model, step: &Step, process: u32) {
             if let Some(files) = model.cells.get_mut(&id(*cell)) {
                 let (name, bytes) = &mut files[1];
                 bytes.truncate(bytes.len() / 2);
-                std::fs::write(store.folder(&id(*cell)).join(name), bytes).expect("cut");
+                match name.ends_with(".csv") {
+                    true => crate::help::rewrite(&store.folder(&id(*cell)), Path::new(name), bytes),
+                    false => std::fs::write(store.folder(&id(*cell)).join(name), bytes).expect("cut"),
+                }
             }
         }
         Step::Clutter(cell) => {

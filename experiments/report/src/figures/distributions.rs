@@ -47,6 +47,14 @@ const ALL: &[JobQuantity] = &[
         of: slowdown,
         whose: "Jobs that completed; the time with progress counts as 10 s at least",
     },
+    JobQuantity {
+        id: "rho",
+        title: "Finish-time fairness ρ",
+        x: "completion time over that with a fair share",
+        axis: Axis::Log,
+        of: JobRecord::rho,
+        whose: "Jobs that completed; a fair share is one of the cluster among all that were there meanwhile (Themis)",
+    },
 ];
 
 /// Completion time over the time in which a job made progress that lasted, at least 1.

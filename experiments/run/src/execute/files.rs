@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 
 use sandtable_core::error::Error;
-use sandtable_hardware::{Fleet, Job, JobId, NodeId};
+use sandtable_hardware::{Duration, Fleet, Job, JobId, NodeId};
 use sandtable_plan::Cell;
 use sandtable_results::schema::{
     CELL, GpuSet, JobRecord, NodesRecord, Placement, Record as _, RunRecord, Seconds, StayRecord, UseRecord, document,
@@ -80,10 +80,14 @@ pub(crate) fn results(cell: &Cell, finished: &Finished, jobs: &[Job]) -> Result<
 
 fn records<'a>(ledger: &'a Ledger, jobs: &'a [Job], fleet: &'a Fleet) -> impl Iterator<Item = JobRecord> + 'a {
     let all = ledger.rows().zip(JobId::first(jobs.len()).zip(jobs));
-    all.map(|(row, (id, job))| record(row, job, (ledger.cpu_node(id), fleet)))
+    let gpus = f64::from(ledger.total_gpus());
+    all.map(move |(row, (id, job))| {
+        let fair = row.fair_micros(gpus);
+        record(row, job, fair, (ledger.cpu_node(id), fleet))
+    })
 }
 
-fn record(row: JobRow, job: &Job, (cpu_node, fleet): (Option<NodeId>, &Fleet)) -> JobRecord {
+fn record(row: JobRow, job: &Job, fair: Option<f64>, (cpu_node, fleet): (Option<NodeId>, &Fleet)) -> JobRecord {
     JobRecord {
         job_id: job.name.to_string(),
         submit_s: row.submit.into(),
@@ -98,6 +102,7 @@ fn record(row: JobRow, job: &Job, (cpu_node, fleet): (Option<NodeId>, &Fleet)) -
         out_of_memory: row.out_of_memory,
         reassignments: row.reassignments,
         first_run_s: row.first_run.map(Seconds::from),
+        fair_s: fair.map(|micros| Duration::from_micros_f64(micros.min((1u64 << 52) as f64)).into()),
         service: row.service.map(|id| fleet.services[id].name.clone()),
         outcome: row.outcome,
         last_placement: Placement::of(&row.last_gpus, cpu_node, fleet),
