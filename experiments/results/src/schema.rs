@@ -1,7 +1,7 @@
 //! The files of the store: each has one type, which writes it and reads it.
 //!
 //! # Format
-//! A JSON document is an object whose field `schema` is [`SCHEMA`]. A table is CSV with a header. Times are decimal seconds since
+//! A JSON document is an object whose field `schema` is [`SCHEMA`]. A table is CSV with a header, which the store packs. Times are decimal seconds since
 //! the run's start, exact to the microsecond. `cell.json`, whose hash is the cell's id, is canonical JSON and belongs to
 //! [`sandtable_plan`].
 

@@ -45,7 +45,7 @@ pub(super) fn figures(all: &[Runs<'_>], store: &Store, at: &str) -> Result<Vec<(
             y_range: None,
             lines,
         };
-        let caption = "What policies were told over what is true, in classes of about equal truth, over all seeds; bars are a standard deviation. Where a policy isn't here, it was told the truth.";
+        let caption = "What policies were told over what is true, in classes of about equal truth, over all seeds; the bands are a standard deviation. A policy that is not here was told the truth.";
         (figure, caption.to_string())
     };
     Ok(lines.into_iter().map(figure).collect())

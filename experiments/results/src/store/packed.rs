@@ -1,4 +1,4 @@
-//! Tables of the store are packed with Zstandard: they are most of a result, and take a fifth so. `jobs.csv` is the file `jobs.csv.zst`.
+//! Tables of the store are packed with Zstandard: they are most of a result, and take a third so. `jobs.csv` is the file `jobs.csv.zst`.
 
 use std::fs::File;
 use std::io::{BufWriter, Read as _, Write};
