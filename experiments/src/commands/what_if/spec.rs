@@ -187,23 +187,27 @@ impl Times {
 pub(in crate::commands) fn policies(asked: &[String], state: &State) -> Result<Vec<String>, Error> {
     let said = state.source.scheduler.as_ref();
     if !asked.is_empty() {
-        return asked.iter().map(|text| policy(text)).collect();
+        return asked.iter().map(|text| policy(text, state)).collect();
     }
-    match (state.source.kind, said.and_then(|of| of.backfill)) {
-        (SourceKind::Slurm, Some(true)) => Ok(vec![slurm_backfill(state)]),
+    let nearest: &[&str] = match (state.source.kind, said.and_then(|of| of.backfill)) {
+        (SourceKind::Slurm, Some(true)) => &[SLURM],
         (SourceKind::Slurm, Some(false)) => match said.and_then(|of| of.order) {
             // Without plans it starts jobs by priority, and then by submission.
-            Some(Order::Priority) => Ok(vec![slurm_backfill(state)]),
-            _ => Ok(vec![policy("fifo")?]),
+            Some(Order::Priority) => &[SLURM],
+            _ => &["fifo"],
         },
-        (SourceKind::Kueue, _) => Ok(vec![policy("kueue-like")?]),
-        (SourceKind::Kai, _) => Ok(vec![policy("kai-like")?]),
-        _ => ["fifo", "fifo,backfill=easy"].into_iter().map(policy).collect(),
-    }
+        (SourceKind::Kueue, _) => &["kueue-like"],
+        (SourceKind::Kai, _) => &["kai-like"],
+        _ => &["fifo", "fifo,backfill=easy"],
+    };
+    nearest.iter().map(|text| policy(text, state)).collect()
 }
 
+/// The policy that does what Slurm does.
+const SLURM: &str = "slurm-backfill";
+
 /// Policies that know queues, and are asked with those of a cluster.
-const QUEUED: [&str; 3] = ["kai-like", "kueue-like", "slurm-backfill"];
+const QUEUED: [&str; 3] = ["kai-like", "kueue-like", SLURM];
 
 /// Whether GPUs are shared out among the queues of a cluster, unless it is said otherwise: under policies that all know queues.
 pub(in crate::commands) fn shares_out(policies: &[String], state: &State) -> bool {
@@ -217,39 +221,47 @@ fn declares(state: &State) -> bool {
         || state.queues.iter().any(|queue| queue.default_s.or(queue.most_s).is_some())
 }
 
-/// Slurm's backfill as a state says that it is.
-fn slurm_backfill(state: &State) -> String {
+/// Names of parameters and their values, as a spec writes them.
+type Parameters = Vec<(&'static str, String)>;
+
+/// Slurm's parameters as a state says that they are, where these are asked for beside them.
+fn slurm_parameters(state: &State, asked: &[(&str, String)]) -> Parameters {
     let said = state.source.scheduler.as_ref();
-    let mut with = Vec::new();
+    let mut with = Parameters::new();
     let tick = said.and_then(|of| of.backfill_tick_s);
     let resolution = said.and_then(|of| of.resolution_s);
-    // Its looks are so many ticks from the last one.
-    let phase = tick.zip(said.and_then(|of| of.backfilled_s)).filter(|(tick, _)| *tick > 0.0).map(|(tick, last)| {
+    // Its looks are so many ticks from the last one, of its own.
+    let own = tick.filter(|_| asked.iter().all(|(name, _)| *name != "tick"));
+    let phase = own.zip(said.and_then(|of| of.backfilled_s)).filter(|(tick, _)| *tick > 0.0).map(|(tick, last)| {
         let since = state.instant().as_secs_f64() + last;
         since - (since / tick).floor() * tick
     });
     let tick = if said.and_then(|of| of.backfill) == Some(false) { Some(0.0) } else { tick };
     for (name, value) in [("tick", tick), ("resolution", resolution), ("phase", phase)] {
-        with.extend(value.map(|value| format!("{name:?}: {value}")));
+        with.extend(value.map(|value| (name, value.to_string())));
     }
-    with.extend(said.and_then(|of| of.priority.as_ref()).into_iter().flat_map(|of| multifactor(of, state)));
-    format!("        Policy(name: \"slurm-backfill\", with: {{{}}}),\n", with.join(", "))
+    with.extend(said.and_then(|of| of.priority.as_ref()).into_iter().flat_map(|of| multifactor(of, state, asked)));
+    with
 }
 
 /// How priorities change, as parameters; those of jobs hold what age and usage have given so far. Without accounts usage changes none.
-fn multifactor(of: &Multifactor, state: &State) -> Vec<String> {
+fn multifactor(of: &Multifactor, state: &State, asked: &[(&str, String)]) -> Parameters {
     let members = state.members();
-    let weighs = |weight: Option<f64>| weight.filter(|weight| *weight > 0.0);
-    let shares = weighs(of.fair_share).filter(|_| !members.is_empty());
-    let mut with = Vec::new();
-    let mut say = |name: &str, value: Option<String>| with.extend(value.map(|value| format!("{name:?}: {value}")));
+    let weight = |name: &str, said: Option<f64>| {
+        let asked = asked.iter().find(|(of, _)| *of == name).and_then(|(_, value)| value.parse().ok());
+        asked.or(said).filter(|weight| *weight > 0.0)
+    };
+    let age = weight("weight_age", of.age);
+    let shares = weight("weight_fair_share", of.fair_share).filter(|_| !members.is_empty());
+    let mut with = Parameters::new();
+    let mut say = |name: &'static str, value: Option<String>| with.extend(value.map(|value| (name, value)));
     let number = |value: Option<f64>| value.map(|value| value.to_string());
-    if weighs(of.age).is_some() || shares.is_some() {
+    if age.is_some() || shares.is_some() {
         say("included", Some("true".into()));
         say("calc_period", number(of.period_s));
     }
-    say("weight_age", number(weighs(of.age)));
-    say("max_age", number(of.most_age_s.filter(|_| weighs(of.age).is_some())));
+    say("weight_age", number(age));
+    say("max_age", number(of.most_age_s.filter(|_| age.is_some())));
     if shares.is_some() {
         say("weight_fair_share", number(shares));
         say("fair_share", of.tree.map(|tree| if tree { "\"tree\"" } else { "\"classic\"" }.into()));
@@ -266,8 +278,8 @@ fn multifactor(of: &Multifactor, state: &State) -> Vec<String> {
     with
 }
 
-/// A policy and its parameters.
-fn policy(text: &str) -> Result<String, Error> {
+/// A policy and its parameters; Slurm's are those of the cluster, but for what is asked for.
+fn policy(text: &str, state: &State) -> Result<String, Error> {
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();
     let mut with = Vec::new();
@@ -278,13 +290,20 @@ fn policy(text: &str) -> Result<String, Error> {
         };
         // A number or a truth is one, and anything else is a word.
         let literal = value.parse::<f64>().is_ok_and(f64::is_finite) || matches!(value, "true" | "false");
-        with.push(if literal { format!("{key:?}: {value}") } else { format!("{key:?}: {value:?}") });
+        with.push((key, if literal { value.to_string() } else { format!("{value:?}") }));
     }
-    let shown = short_name(name);
-    let label = text.replacen(name, shown, 1).replace(',', " ");
-    let with =
-        if with.is_empty() { String::new() } else { format!(", label: {label:?}, with: {{{}}}", with.join(", ")) };
-    Ok(format!("        Policy(name: {name:?}{with}),\n"))
+    let label = match with.is_empty() {
+        true => String::new(),
+        false => format!(", label: {:?}", text.replacen(name, short_name(name), 1).replace(',', " ")),
+    };
+    if name == SLURM && state.source.kind == SourceKind::Slurm {
+        let said = slurm_parameters(state, &with).into_iter();
+        let said: Parameters = said.filter(|(name, _)| with.iter().all(|(asked, _)| asked != name)).collect();
+        with.splice(0..0, said);
+    }
+    let with: Vec<String> = with.iter().map(|(name, value)| format!("{name:?}: {value}")).collect();
+    let with = if with.is_empty() { String::new() } else { format!(", with: {{{}}}", with.join(", ")) };
+    Ok(format!("        Policy(name: {name:?}{label}{with}),\n"))
 }
 
 fn drain(text: &str) -> Result<String, Error> {

@@ -25,7 +25,10 @@ fn a_forecast_follows_the_fair_share_of_a_real_slurm() {
         assert_eq!(off.len(), 61);
         (off[30], off[54])
     };
-    let (follows, stays) = (off(&[]), off(&["--policy", "slurm-backfill,tick=0"]));
+    let (follows, stays) = (off(&[]), off(&["--policy", "slurm-backfill,weight_age=0,weight_fair_share=0"]));
+    // By its name it is the cluster's too, but for what is asked for.
+    assert_eq!(off(&["--policy", "slurm-backfill"]), follows);
+    assert_eq!(off(&["--policy", "slurm-backfill,depth=100"]), follows);
     told(&format!(
         "off by {:.1} and {:.1} s; {:.1} and {:.1} s where priorities stay",
         follows.0, follows.1, stays.0, stays.1
