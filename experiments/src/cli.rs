@@ -144,7 +144,7 @@ enum Command {
     JobShim(commands::job::ShimArgs),
     #[command(hide = true)]
     JobGuard(commands::job::GuardArgs),
-    /// Print shell completions: `source <(sandtable completions bash)`.
+    /// Print shell completions.
     Completions(commands::generate::CompletionsArgs),
     /// Print the manual page, or write those of all commands to a folder.
     Man(commands::generate::ManArgs),
@@ -173,8 +173,6 @@ fn hear() {
 
 /// Runs the command line; what the process ends with.
 pub fn main() -> u8 {
-    // A shell asks what may come next; then the process ends.
-    clap_complete::CompleteEnv::with_factory(grammar).var(crate::completing::VARIABLE).complete();
     let parsed = grammar().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
@@ -232,7 +230,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::HwJob(_) | Command::CompileComponent(_) => unreachable!("taken by `main`"),
         Command::JobShim(args) => Err(commands::job::shim(&args)),
         Command::JobGuard(args) => commands::job::guard(&args),
-        Command::Completions(args) => commands::generate::completions(&args),
+        Command::Completions(args) => commands::generate::completions(&args, Cli::command()),
         Command::Man(args) => commands::generate::man(&args, Cli::command()),
         Command::Reference(args) => commands::generate::reference(&args, Cli::command()),
     }

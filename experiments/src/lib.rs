@@ -14,7 +14,6 @@
 pub mod authoring;
 pub mod cli;
 mod commands;
-mod completing;
 mod consent;
 pub mod engine;
 pub mod ui;

@@ -88,14 +88,6 @@ impl<'a> Expansion<'a> {
         Ok(Expansion { source, spec, folder, options, axes, count, next, made, finder, last_trace, stated, labels })
     }
 
-    /// What results call each policy of the spec.
-    ///
-    /// # Errors
-    /// A label that can't be one, or that two policies have.
-    pub fn labels(&self) -> Result<Vec<&str>, Error> {
-        resolve::labels(&self.source, &self.spec)
-    }
-
     /// Whether all cells were made.
     pub fn is_done(&self) -> bool {
         self.next == self.count

@@ -208,7 +208,7 @@ fn semantics(
 }
 
 /// What results call each policy.
-pub(super) fn labels<'a>(source: &Source, spec: &'a Spec) -> Result<Vec<&'a str>, Error> {
+fn labels<'a>(source: &Source, spec: &'a Spec) -> Result<Vec<&'a str>, Error> {
     if spec.title.contains(disturbs) {
         return Err(source.error("title", "the title has characters that a terminal acts on", "here"));
     }

@@ -186,7 +186,7 @@ pub struct JobRecord {
     pub reassignments: u32,
     /// When it first made progress; of a task: when it was served.
     pub first_run_s: Option<Seconds>,
-    /// What it would have taken with a fair share of the contended cluster; of a job that completed. See [`JobRecord::rho`].
+    /// What it would have taken with a fair share of the contended cluster; of a job that trained and completed. See [`JobRecord::rho`].
     pub fair_s: Option<Seconds>,
     /// The service that it is a task of; `None`: it trains.
     pub service: Option<String>,
@@ -227,9 +227,10 @@ impl JobRecord {
         Some(self.end_s?.since(self.submit_s))
     }
 
-    /// Finish-time fairness ρ (Themis, NSDI 2020) of a job that completed: its completion time over what it would have taken with a fair share of the contended cluster.
+    /// Finish-time fairness ρ (Themis, NSDI 2020) of a job that trained and completed: its completion time over what it would have taken with a fair share of the contended
+    /// cluster.
     pub fn rho(&self) -> Option<f64> {
-        let jct = self.jct()?;
+        let jct = self.jct().filter(|_| self.service.is_none())?;
         Some(self.fair_s.map_or(1.0, |fair| jct / fair.f64()))
     }
 
@@ -358,8 +359,13 @@ pub fn read_document<T: Document>(bytes: &[u8]) -> Result<T, String> {
 /// # Errors
 /// Bytes that are not what this version writes, in words.
 pub fn read_table<T: Record>(bytes: &[u8]) -> Result<Vec<T>, String> {
-    let rows = csv::Reader::from_reader(bytes).into_deserialize().collect::<Result<Vec<T>, csv::Error>>();
-    rows.map_err(|error| error.to_string())
+    let mut reader = csv::Reader::from_reader(bytes);
+    let found = reader.headers().map_err(|error| error.to_string())?;
+    if !found.iter().eq(T::HEAD.iter().copied()) {
+        let found = found.iter().collect::<Vec<&str>>().join(",");
+        return Err(format!("expected the columns {}, found {found:?}", T::HEAD.join(",")));
+    }
+    reader.into_deserialize().collect::<Result<Vec<T>, csv::Error>>().map_err(|error| error.to_string())
 }
 
 /// A document as it is written: its schema comes first.
@@ -436,6 +442,13 @@ mod tests {
         assert_eq!(read_document(&bytes), Ok(record));
         let old = String::from_utf8(bytes).expect("text").replace("\"schema\": 3", "\"schema\": 1");
         assert_eq!(read_document::<RunRecord>(old.as_bytes()), Err("expected schema 3, found 1".into()));
+    }
+
+    #[test]
+    fn a_table_that_lacks_a_column_is_refused() {
+        let lacks = read_table::<StayRecord>(b"job_id,from_s,to_s\na,0,1\n");
+        assert_eq!(lacks, Err("expected the columns job_id,from_s,to_s,gpus, found \"job_id,from_s,to_s\"".into()));
+        assert!(read_table::<StayRecord>(b"").is_err());
     }
 
     #[test]

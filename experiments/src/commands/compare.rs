@@ -8,6 +8,7 @@ use sandtable_core::display::Unit;
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame};
 use sandtable_results::compare::{self, Comparison, Pair, pair};
+use sandtable_results::schema::{Record as _, StayRecord};
 use sandtable_results::store::Store;
 use sandtable_run::code;
 use sandtable_run::execute::Compiled;
@@ -122,12 +123,19 @@ fn one(args: &CompareArgs, comparison: &Comparison, store: &Store) -> Result<(),
         return Ok(());
     }
     // The first pair that differs at all.
-    let differs = |pair: &&Pair| {
-        let [a, b] = [&pair.sides[0].id, &pair.sides[1].id].map(|id| store.read(id, "timeline.csv").ok());
-        a != b
+    let differs = |pair: &Pair| -> Result<bool, Error> {
+        let stays = |side: usize| store.read(&pair.sides[side].id, StayRecord::FILE);
+        Ok(stays(0)? != stays(1)?)
     };
     let pairs = comparison.pairs.len();
-    let Some(pair) = comparison.pairs.iter().find(differs) else {
+    let mut parted = None;
+    for pair in &comparison.pairs {
+        if differs(pair)? {
+            parted = Some(pair);
+            break;
+        }
+    }
+    let Some(pair) = parted else {
         ui::note(&format!("{} and {} never decide differently, in any of {pairs} pairs", names[0], names[1]));
         return Ok(());
     };

@@ -6,10 +6,9 @@ use std::path::PathBuf;
 
 use sandtable_core::error::{Error, ExitCode};
 
-use crate::completing::VARIABLE;
 use crate::ui;
 
-/// Print shell completions: `source <(sandtable completions bash)`. They ask this program, and know the labels of a spec.
+/// Print shell completions.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell.
@@ -25,13 +24,9 @@ pub(crate) struct ManArgs {
     folder: Option<PathBuf>,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Error> {
-    let internal = || Error::internal(format!("no completions for {}", args.shell));
+pub(crate) fn completions(args: &CompletionsArgs, mut of: clap::Command) -> Result<ExitCode, Error> {
     let mut out = Vec::new();
-    let shells = clap_complete::env::Shells::builtins();
-    let shell = shells.completer(&args.shell.to_string()).ok_or_else(internal)?;
-    let name = "sandtable";
-    shell.write_registration(VARIABLE, name, name, name, &mut out).map_err(|_| internal())?;
+    clap_complete::generate(args.shell, &mut of, "sandtable", &mut out);
     ui::result(&String::from_utf8_lossy(&out));
     Ok(ExitCode::Done)
 }

@@ -60,7 +60,7 @@ pub(crate) struct SpecArgs {
     #[arg(long, value_name = "PATH=A,B")]
     sweep: Vec<String>,
     /// Select policies by label.
-    #[arg(long, value_name = "LABEL", value_delimiter = ',', add = crate::completing::labels())]
+    #[arg(long, value_name = "LABEL", value_delimiter = ',')]
     only: Vec<String>,
     /// Apply the smaller settings that the spec declares in `test`.
     #[arg(long)]

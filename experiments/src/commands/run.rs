@@ -415,7 +415,7 @@ fn conclude(args: &RunArgs, asked: &Asked<'_>, store: &Store, known: &[CellStatu
     let mut all = plan.cells.iter().zip(known);
     let starved = all.any(|(cell, known)| matches!(known, CellStatus::Done(of) if left_waiting(cell, of) > 0));
     if starved {
-        ui::note("error: a policy left jobs unfinished: `outcome` of `report --rows jobs` has the reason");
+        ui::note("error: a policy left jobs unfinished: `outcome` in jobs.csv.zst has the reason");
     }
     Ok(if (failing > 0 || starved) && code == ExitCode::Done { ExitCode::CheckFailed } else { code })
 }
@@ -439,18 +439,16 @@ fn report(cells: &[(usize, &Cell)], store: &Store, known: &[CellStatus]) -> Exit
         }
     }
     if rejected > 0 {
-        ui::note(&format!(
-            "warning: {rejected} jobs could never run on this fleet: see `outcome` of `report --rows jobs`"
-        ));
+        ui::note(&format!("warning: {rejected} jobs could never run on this fleet: see `outcome` in jobs.csv.zst"));
     }
     if crashed > 0 {
-        ui::note(&format!("warning: {crashed} jobs failed: see `outcome` of `report --rows jobs`, and logs.txt"));
+        ui::note(&format!("warning: {crashed} jobs failed: see `outcome` in jobs.csv.zst, and logs.txt"));
     }
     if refused > 0 {
-        ui::note(&format!("note: {refused} jobs were refused by their policy: see `outcome` of `report --rows jobs`"));
+        ui::note(&format!("note: {refused} jobs were refused by their policy: see `outcome` in jobs.csv.zst"));
     }
     if unfinished > 0 {
-        ui::note(&format!("warning: {unfinished} jobs were left unfinished: see `outcome` of `report --rows jobs`"));
+        ui::note(&format!("warning: {unfinished} jobs were left unfinished: see `outcome` in jobs.csv.zst"));
     }
     code
 }

@@ -35,7 +35,7 @@ pub(crate) struct ScoreArgs {
     #[arg(long, value_name = "NAME", default_value = "jct_mean_s")]
     metric: String,
     /// Compare with this policy of the spec too.
-    #[arg(long, value_name = "LABEL", add = crate::completing::labels())]
+    #[arg(long, value_name = "LABEL")]
     baseline: Option<String>,
     /// Score a candidate on the spec's cut for its test first, and on all of the spec only if it is better there than the baseline.
     #[arg(long, requires = "baseline")]

@@ -232,23 +232,6 @@ fn the_plan_shows_what_a_preset_does() {
 }
 
 #[test]
-fn completions_know_commands_and_the_labels_of_a_spec() {
-    let folder = folder(SPEC);
-    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let script = sandtable(folder.path(), &["completions", shell]);
-        assert!(script.code == 0 && script.stdout.contains("SANDTABLE_COMPLETE"), "{shell}: {}", script.stdout);
-    }
-    // What the script of bash asks when a line is to go on.
-    let ask = |words: &[&str]| {
-        let mut asked = command(folder.path(), &["--"]);
-        asked.args(words).env("SANDTABLE_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string());
-        String::from_utf8(asked.output().expect("the command runs").stdout).expect("a text")
-    };
-    assert!(ask(&["sandtable", "verif"]).contains("verify"));
-    assert_eq!(ask(&["sandtable", "run", "spec.ron", "--only", "fi"]).trim(), "fifo");
-}
-
-#[test]
 fn help_is_a_reference() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut all = String::new();
@@ -258,6 +241,7 @@ fn help_is_a_reference() {
         all.push_str(&format!("=== sandtable {}\n{}\n", args.join(" "), ran.stdout));
     }
     insta::assert_snapshot!(all);
+    assert!(sandtable(folder.path(), &["completions", "bash"]).stdout.contains("_sandtable"));
     assert!(sandtable(folder.path(), &["man"]).stdout.starts_with(".ie"));
 }
 

@@ -75,6 +75,30 @@ fn a_larger_gang_moves_few_jobs() {
     );
 }
 
+/// Five GPUs are to be had only where four run: those move, and what they leave serves the two that come too.
+#[test]
+fn what_a_gang_that_moves_leaves_is_open() {
+    let job = |name: &str, at: u32, gpus: u32, seconds: u32| {
+        format!("Job(name: {name:?}, submit: \"{at}s\", gpus: {gpus}, duration: \"{seconds}s\"), ")
+    };
+    let mut jobs: String = (0..8).map(|at| job(&format!("s{at}"), 0, 1, 10_000)).collect();
+    for (name, at, gpus, seconds) in [
+        ("b", 1, 4, 5000),
+        ("f", 2, 4, 100),
+        ("k", 3, 4, 5000),
+        ("g", 4, 4, 100),
+        ("x", 200, 5, 1000),
+        ("n", 200, 2, 1000),
+    ] {
+        jobs += &job(name, at, gpus, seconds);
+    }
+    let spec = format!(
+        "Experiment(title: \"open\", fleet: Model(nodes: 3, gpus: 8, kind: \"V100-SXM2-16GB\"), workload: Jobs([{jobs}]), \
+         predictors: {{\"remaining\": Oracle}}, policies: [Policy(name: \"muri\", with: {{\"jobs\": 1}})])"
+    );
+    assert_eq!(summaries(&spec)[0].1.preemptions, 1);
+}
+
 /// When the jobs of a trace start and end under `muri` on a fleet, in seconds.
 fn of_jobs(fleet: &str, more: &str, jobs: &str) -> BTreeMap<String, (f64, f64)> {
     let folder = tempfile::tempdir().expect("a folder");

@@ -206,18 +206,28 @@ fn held<'a>(cluster: &'a Cluster, jobs: &[JobId]) -> Option<&'a [GpuId]> {
 /// GPUs of groups where those that run keep theirs (none), unless a larger gang needs them, and the others get what is left; none at all where that is too scattered for them.
 fn keep(cluster: &Cluster, placed: &Placed, mut places: Places) -> Option<Vec<Option<Vec<GpuId>>>> {
     let wanted: Vec<Option<&[GpuId]>> = placed.iter().map(|(jobs, _)| held(cluster, jobs)).collect();
-    // What none of those that run wants to keep.
-    let mut open = places.clone();
-    wanted.iter().flatten().for_each(|gpus| open.remove(cluster, gpus));
-    let mut sizes: BTreeMap<Reverse<usize>, Vec<usize>> = BTreeMap::new();
-    placed.iter().enumerate().for_each(|(at, (_, gpus))| sizes.entry(Reverse(gpus.len())).or_default().push(at));
+    let mut by_size: BTreeMap<Reverse<usize>, Vec<usize>> = BTreeMap::new();
+    placed.iter().enumerate().for_each(|(at, (_, gpus))| by_size.entry(Reverse(gpus.len())).or_default().push(at));
+    let sizes: Vec<Vec<usize>> = by_size.into_values().collect();
+    // What none of these that run may keep: one that has lost a GPU keeps none.
+    let unwanted = |places: &Places, sizes: &[Vec<usize>]| {
+        let mut open = places.clone();
+        let may_be_kept = sizes.iter().flatten().filter_map(|at| wanted[*at]).filter(|gpus| places.has(cluster, gpus));
+        may_be_kept.for_each(|gpus| open.remove(cluster, gpus));
+        open
+    };
+    let (mut open, mut is_stale) = (unwanted(&places, &sizes), false);
     let mut kept = vec![None; placed.len()];
-    for of_size in sizes.into_values() {
+    for (number, of_size) in sizes.iter().enumerate() {
+        if std::mem::take(&mut is_stale) {
+            open = unwanted(&places, &sizes[number..]);
+        }
         let mut stays = |at: &usize| wanted[*at].is_some_and(|gpus| places.take_these(cluster, gpus));
-        let others: Vec<usize> = of_size.into_iter().filter(|at| !stays(at)).collect();
+        let others: Vec<usize> = of_size.iter().copied().filter(|at| !stays(at)).collect();
         for at in others {
             let job = cluster.job(placed[at].0[0]);
             let found = open.take(job.gpus, &job.gpu_types);
+            is_stale |= found.is_none();
             let gpus = found.or_else(|| places.least_wanted(&open, job.gpus, &job.gpu_types))?;
             places.remove(cluster, &gpus);
             open.remove(cluster, &gpus);

@@ -88,13 +88,16 @@ impl Places {
 
     /// Takes exactly these GPUs; returns whether all of them were there.
     pub fn take_these(&mut self, cluster: &Cluster, gpus: &[GpuId]) -> bool {
-        let of = |node: &Node| node.first as usize..(node.first + node.free) as usize;
-        let node = |gpu: &GpuId| cluster.node(*gpu) as usize;
-        if !gpus.iter().all(|gpu| self.gpus[of(&self.nodes[node(gpu)])].binary_search(gpu).is_ok()) {
-            return false;
+        let are_there = self.has(cluster, gpus);
+        if are_there {
+            self.remove(cluster, gpus);
         }
-        self.remove(cluster, gpus);
-        true
+        are_there
+    }
+
+    /// Whether all of these GPUs are there.
+    pub fn has(&self, cluster: &Cluster, gpus: &[GpuId]) -> bool {
+        gpus.iter().all(|gpu| self.free_of(cluster.node(*gpu) as usize).binary_search(gpu).is_ok())
     }
 
     /// Removes those of these GPUs that are there.

@@ -12,6 +12,10 @@ use sandtable_runtime::ScoreBin;
 use super::Runs;
 use crate::plot::{Axis, Figure, Line};
 
+/// The unit of quantities that are a part, and the least true part that is shown.
+const PART: &str = "0 to 1";
+const LEAST: f64 = 1.0 / 16.0;
+
 /// A figure for each quantity that a policy was told by what may be wrong; a line for each such policy, over all of its seeds.
 pub(super) fn figures(all: &[Runs<'_>], store: &Store, at: &str) -> Result<Vec<(Figure, String)>, Error> {
     let mut lines: BTreeMap<(&str, &str), Vec<Line>> = BTreeMap::new();
@@ -24,7 +28,10 @@ pub(super) fn figures(all: &[Runs<'_>], store: &Store, at: &str) -> Result<Vec<(
         for run in runs.all.iter().filter(|_| !asked.is_empty()) {
             let scores = reader::summary(store, &run.cell.id)?.map(|summary| summary.predictors).unwrap_or_default();
             for score in scores.into_iter().filter(|score| asked.contains(&score.quantity)) {
-                bins.entry((score.quantity.name(), score.quantity.unit())).or_default().extend(score.bins);
+                // What is hardly there has no ratio that says anything.
+                let least = if score.quantity.unit() == PART { LEAST } else { 0.0 };
+                let told = score.bins.into_iter().filter(|bin| bin.from >= least);
+                bins.entry((score.quantity.name(), score.quantity.unit())).or_default().extend(told);
             }
         }
         for (quantity, bins) in bins.into_iter().filter(|(_, bins)| !bins.is_empty()) {
@@ -45,7 +52,7 @@ pub(super) fn figures(all: &[Runs<'_>], store: &Store, at: &str) -> Result<Vec<(
             y_range: None,
             lines,
         };
-        let caption = "What policies were told over what is true, in classes of about equal truth, over all seeds; the bands are a standard deviation. A policy that is not here was told the truth.";
+        let caption = "What policies were told over what is true, in classes of about equal truth, over all seeds; the bands are a standard deviation. A policy that is not here was told the truth; of what is a part, truths from a sixteenth on are shown.";
         (figure, caption.to_string())
     };
     Ok(lines.into_iter().map(figure).collect())

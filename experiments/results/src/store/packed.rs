@@ -46,7 +46,10 @@ pub(super) fn write(
 /// # Errors
 /// A file that can't be read, or unpacks to too much.
 pub(super) fn read(folder: &Path, name: &str) -> Result<Vec<u8>, Error> {
-    named(&path(folder, name)).map(|(_, bytes)| bytes)
+    let packed = path(folder, name);
+    // One that was unpacked by hand is read as it is.
+    let path = if packed.exists() { packed } else { folder.join(name) };
+    named(&path).map(|(_, bytes)| bytes)
 }
 
 /// A file of a result by the name that [`write`] got, and its bytes.
@@ -63,8 +66,9 @@ pub(super) fn named(path: &Path) -> Result<(String, Vec<u8>), Error> {
 
 fn unpacked(path: &Path) -> Result<Vec<u8>, Error> {
     let of_file = |error: std::io::Error| {
-        Error::file("unpack", path, &error)
-            .hint("something changed it: removing the cell's folder has the cell run again")
+        Error::file("unpack", path, &error).hint(
+            "something changed it in the store; a cell that is no observation runs again once its folder is removed",
+        )
     };
     let mut bytes = Vec::new();
     let table = zstd::Decoder::new(input::open(path)?).map_err(of_file)?;

@@ -82,7 +82,7 @@ fn records<'a>(ledger: &'a Ledger, jobs: &'a [Job], fleet: &'a Fleet) -> impl It
     let all = ledger.rows().zip(JobId::first(jobs.len()).zip(jobs));
     let gpus = f64::from(ledger.total_gpus());
     all.map(move |(row, (id, job))| {
-        let fair = row.fair_micros(gpus);
+        let fair = row.fair_micros(gpus).filter(|_| row.service.is_none());
         record(row, job, fair, (ledger.cpu_node(id), fleet))
     })
 }
