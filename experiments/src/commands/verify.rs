@@ -123,7 +123,10 @@ fn all(
         // What was changed on the way may not even unpack.
         let before = match kept(&cell.id) {
             Ok(before) => before,
-            Err(error) => return Ok(vec![format!("a file that can't be read: {}", error.message)]),
+            Err(error) if error.exit == ExitCode::CheckFailed => {
+                return Ok(vec![format!("a table: {}", error.message)]);
+            }
+            Err(error) => return Err(error),
         };
         let names = again.iter().zip(&before).filter(|(a, b)| a != b).map(|(a, _)| a.0.clone());
         let mut names: Vec<String> = names.collect();

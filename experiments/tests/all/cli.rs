@@ -77,7 +77,7 @@ fn verify_proves_a_store_and_finds_a_changed_byte() {
     let packed = store.join(path).with_extension("csv.zst");
     let bytes = std::fs::read(&packed).expect("the table");
     std::fs::write(&packed, &bytes[..bytes.len() / 2]).expect("written");
-    differs("differs in a file that can't be read: cannot unpack ");
+    differs("differs in a table: cannot unpack ");
 }
 
 #[test]

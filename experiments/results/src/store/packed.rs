@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 
-use sandtable_core::error::Error;
+use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::input;
 
 /// What is added to the name of a table.
@@ -55,7 +55,7 @@ pub(super) fn read(folder: &Path, name: &str) -> Result<Vec<u8>, Error> {
 /// A file of a result by the name that [`write`] got, and its bytes.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`read`]; a table that does not unpack is a check that failed, and not one that could not be made.
 pub(super) fn named(path: &Path) -> Result<(String, Vec<u8>), Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
     match name.strip_suffix(PACKED).filter(|name| is_table(name)) {
@@ -66,7 +66,12 @@ pub(super) fn named(path: &Path) -> Result<(String, Vec<u8>), Error> {
 
 fn unpacked(path: &Path) -> Result<Vec<u8>, Error> {
     let of_file = |error: std::io::Error| {
-        Error::file("unpack", path, &error).hint(
+        // The system says why a file can't be read; what is wrong with its bytes the decoder says.
+        if error.raw_os_error().is_some() {
+            return Error::file("read", path, &error);
+        }
+        let changed = Error { exit: ExitCode::CheckFailed, ..Error::file("unpack", path, &error) };
+        changed.hint(
             "something changed it in the store; a cell that is no observation runs again once its folder is removed",
         )
     };
