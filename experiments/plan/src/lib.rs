@@ -1,7 +1,7 @@
 //! What a spec means: every cell with its inputs, and the identity that is the hash of them.
 //!
 //! # Architecture
-//! - [`spec`]: what a file says, spans kept; the root of this crate: what it means, expanded to cells.
+//! - [`spec`]: what a file says, spans kept; [`Expansion`]: expanded to cells; the root of this crate: what these are.
 //! - [`artifact`]: finding policies and predictors; [`recording`]: recorded runs; [`gpus`]: the devices of this machine.
 //! - [`build_info`]: which build this is; [`fingerprint`]: the digest of the sources that can move a result.
 //!

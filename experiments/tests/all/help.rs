@@ -5,6 +5,7 @@ use std::process::Command;
 
 use sandtable::execute::{Compiled, execute};
 use sandtable::plan::{Options, Plan, plan};
+use sandtable::store::files_of;
 pub(crate) use sandtable_policy::testing::data;
 use sandtable_results::schema::{Record, read_table};
 use sandtable_runtime::Summary;
@@ -70,22 +71,22 @@ pub(crate) fn rewrite(store: &Path, table: &Path, rows: &[u8]) {
     std::fs::write(store.join(table).with_extension("csv.zst"), packed).expect("written");
 }
 
+/// The text of a file of a result or an observation, by the name that its run gave it.
+pub(crate) fn text_of(folder: &Path, file: &str) -> String {
+    let files = files_of(folder).expect("a folder of results");
+    let (_, bytes) = files.into_iter().find(|(name, _)| name == file).expect("a file of the result");
+    String::from_utf8(bytes).expect("a text")
+}
+
 /// Every file of a store's cells: path below it and bytes; tables unpacked.
 pub(crate) fn cells(store: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     fn walk(root: &Path, folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
-        for path in sandtable::input::sorted(folder).expect("a folder") {
-            if path.is_dir() {
-                walk(root, &path, found);
-            } else {
-                let (name, bytes) = (path.strip_prefix(root).expect("below"), std::fs::read(&path).expect("a file"));
-                match name.to_str().and_then(|name| name.strip_suffix(".csv.zst")) {
-                    Some(table) => {
-                        let rows = zstd::decode_all(bytes.as_slice()).expect("a packed table");
-                        found.push((format!("{table}.csv").into(), rows));
-                    }
-                    None => found.push((name.into(), bytes)),
-                }
-            }
+        let (folders, files): (Vec<_>, Vec<_>) =
+            sandtable::input::sorted(folder).expect("a folder").into_iter().partition(|path| path.is_dir());
+        folders.iter().for_each(|folder| walk(root, folder, found));
+        if !files.is_empty() {
+            let below = folder.strip_prefix(root).expect("below");
+            found.extend(files_of(folder).expect("files").into_iter().map(|(name, bytes)| (below.join(name), bytes)));
         }
     }
     let mut found = Vec::new();

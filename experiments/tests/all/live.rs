@@ -2,13 +2,12 @@
 //! policies that fail or are swapped. Nothing here looks at how long things take.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sandtable::input::sorted;
-use sandtable::store::files_of;
 
 use crate::guest::{Parts, endless, guest};
-use crate::help::{command, dist, sandtable};
+use crate::help::{command, dist, sandtable, text_of};
 
 /// A profile of built-in work whose steps nobody measured: short ones.
 const PROFILE: &str = "Inline(Profile(about: \"by hand\", workloads: [(name: \"cpu-tenth\", family: \"cpu\"), \
@@ -51,9 +50,7 @@ impl Lived {
     }
 
     fn read(&self, file: &str) -> String {
-        let files = files_of(&self.observation()).expect("an observation");
-        let (_, bytes) = files.into_iter().find(|(name, _)| name == file).expect("a file of the observation");
-        String::from_utf8(bytes).expect("a text")
+        text_of(&self.observation(), file)
     }
 
     /// A column of `jobs.csv`, by job.
@@ -113,8 +110,7 @@ fn a_live_run_is_an_observation_and_its_recording_replays_to_the_same_bytes() {
         cell = sorted(&cell).expect("a cell").pop().expect("one");
     }
     for file in ["jobs.csv", "summary.json", "timeline.csv"] {
-        let bytes = |folder: &Path| files_of(folder).expect("files").into_iter().find(|(name, _)| name == file);
-        assert!(bytes(&first).is_some() && bytes(&first) == bytes(&cell), "{file} differs");
+        assert!(text_of(&first, file) == text_of(&cell, file), "{file} differs");
     }
     let verified =
         sandtable(again.folder.path(), &["verify", "replay.ron", "--store", "replays", "--policies", &dist()]);

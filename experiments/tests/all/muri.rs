@@ -58,14 +58,15 @@ fn srsf_is_met_job_by_job() {
     is_met("service", "muri/simres_trace1_shortest-gpu.csv.gz");
 }
 
-/// Where gangs of whole nodes come, single jobs make room: no more of them than under `srsf`, whose order it is where nothing is grouped, beyond what a whole node takes.
+/// A gang that finds no place displaces few: jobs end as under `srsf`, whose order it is where nothing is grouped, for less than twice its preemptions.
 #[test]
 fn a_larger_gang_moves_few_jobs() {
     let spec = "Experiment(title: \"moves\", fleet: Model(nodes: 16, gpus: 8, kind: \"RTX-3090\", sharing: Packed(2)), \
                 workload: Generate(jobs: 1500, arrivals: Poisson(load: 1.1), gpus: {1: 0.80, 2: 0.10, 4: 0.07, 8: 0.03}, \
                 durations: LogNormal(median: \"1h\", sigma: 1.4, most: \"5d\")), predictors: {\"remaining\": Oracle}, \
                 policies: [Policy(name: \"muri\"), Policy(name: \"srsf\")])";
-    let [muri, srsf] = [0, 1].map(|at| summaries(spec).swap_remove(at).1);
+    let all = summaries(spec);
+    let (muri, srsf) = (&all[0].1, &all[1].1);
     assert!((muri.jct.mean / srsf.jct.mean - 1.0).abs() < 1e-3, "{} s, {} s", muri.jct.mean, srsf.jct.mean);
     assert!(
         srsf.preemptions > 100 && muri.preemptions < 2 * srsf.preemptions,

@@ -6,7 +6,7 @@ use std::path::Path;
 use sandtable_needs::needs;
 use serde_json::{Value, json};
 
-use crate::help::{data, dist, sandtable};
+use crate::help::{data, dist, sandtable, text_of};
 
 /// A job of a real run: its times are seconds from the first submission.
 pub(crate) struct Real {
@@ -86,8 +86,7 @@ fn continued(folder: &Path, state: &Value) -> BTreeMap<String, (f64, f64, String
     for _ in 0..2 {
         cell = sandtable::input::sorted(&cell).expect("a cell").pop().expect("one");
     }
-    let jobs = std::fs::File::open(cell.join("jobs.csv.zst")).expect("jobs");
-    let jobs = String::from_utf8(zstd::decode_all(jobs).expect("packed")).expect("a text");
+    let jobs = text_of(&cell, "jobs.csv");
     let row = |line: &str| {
         let words: Vec<&str> = line.split(',').collect();
         let number = |at: usize| words[at].parse::<f64>().expect("a number");

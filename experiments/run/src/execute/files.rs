@@ -102,7 +102,7 @@ fn record(row: JobRow, job: &Job, fair: Option<f64>, (cpu_node, fleet): (Option<
         out_of_memory: row.out_of_memory,
         reassignments: row.reassignments,
         first_run_s: row.first_run.map(Seconds::from),
-        fair_s: fair.map(|micros| Duration::from_micros_f64(micros.min((1u64 << 52) as f64)).into()),
+        fair_s: fair.map(|micros| Duration::from_micros_f64(micros).into()),
         service: row.service.map(|id| fleet.services[id].name.clone()),
         outcome: row.outcome,
         last_placement: Placement::of(&row.last_gpus, cpu_node, fleet),
