@@ -52,7 +52,7 @@ pub(super) fn figures(all: &[Runs<'_>], store: &Store, at: &str) -> Result<Vec<(
             y_range: None,
             lines,
         };
-        let caption = "What policies were told over what is true, in classes of about equal truth, over all seeds; the bands are a standard deviation. A policy that is not here was told the truth; of what is a part, truths from a sixteenth on are shown.";
+        let caption = "What policies were told over what is true, in classes of about equal truth, over all seeds; bars and bands are a standard deviation. A policy that is not here was told the truth; of what is a part, truths from a sixteenth on are shown.";
         (figure, caption.to_string())
     };
     Ok(lines.into_iter().map(figure).collect())

@@ -68,6 +68,21 @@ function timeMarks(least, most, logarithmic) {
   return marks;
 }
 
+// Marks of numbers above 0 by factors: 1, 2 and 5 of each power of ten, of many powers these alone; where they are too near for two of those, in equal steps.
+function factorMarks(least, most) {
+  const marks = [];
+  for (let power = Math.floor(Math.log10(least)); 10 ** power <= most; power += 1) {
+    for (const one of [1, 2, 5]) marks.push([one, Number(`${one}e${power}`)]);
+  }
+  const on = marks.filter(([, at]) => at >= least && at <= most);
+  const shown = on.length > 10 ? on.filter(([one]) => one === 1) : on;
+  if (shown.length >= 2) return shown.map(([, at]) => at);
+  const step = 10 ** Math.floor(Math.log10(most - least));
+  const steps = [];
+  for (let at = Math.ceil(least / step) * step; at <= most; at += step) steps.push(Number(at.toPrecision(12)));
+  return steps;
+}
+
 const page = JSON.parse(document.getElementById('data').textContent);
 const labels = page.labels;
 // What the reader chose, for every figure at once.
@@ -208,9 +223,9 @@ class Chart {
       if (names) return names.map((_, at) => at);
       if (figure.origin) return timeMarks(from + figure.origin, to + figure.origin, false).map((mark) => mark - figure.origin);
       if (isTime(figure)) return timeMarks(from, to, xLog);
-      return undefined;
+      return factorMarks(from, to);
     };
-    const timed = names || isTime(figure);
+    const placed = names || isTime(figure) || xLog;
     const longest = names ? Math.max(...names.map((name) => Math.min(name.length, 24))) : 0;
     const options = {
       width: Math.max(240, this.plot.clientWidth),
@@ -221,10 +236,10 @@ class Chart {
       scales: { x: { time: false, distr: xLog ? 3 : 1, range: (u, from, to) => (u.zoomed ? [from, to] : xRange) }, y: { distr: logY ? 3 : 1, range: () => yRange } },
       axes: [
         { ...axis, label: figure.x, rotate: crowded ? -40 : 0, size: crowded ? 30 + Math.min(120, longest * 5) : 40, grid: { ...axis.grid, show: !names },
-          ...(timed ? { splits: xMarks, filter: (u, marks) => marks, values: (u, marks) => marks.map((at) => (names ? (names[at] ?? '').slice(0, 24) : figure.origin ? date(figure, at, u.scales.x.max - u.scales.x.min) : mark(at))) } : {}) },
+          ...(placed ? { splits: xMarks, filter: (u, marks) => marks, values: (u, marks) => marks.map((at) => (names ? (names[at] ?? '').slice(0, 24) : figure.origin ? date(figure, at, u.scales.x.max - u.scales.x.min) : isTime(figure) ? mark(at) : number(at))) } : {}) },
         { ...axis, label: this.relative ? `${figure.y}, relative to ${labels[chosen.baseline]}` : figure.part && state.tail ? 'part of the jobs beyond' : figure.y, size: 62,
           values: (u, marks) => marks.map((y) => (y === null ? null : this.relative ? `${number(y)}×` : unit === 's' ? timeMark(y) : said(y, unit))),
-          ...(unit === 's' ? { splits: (u, at, from, to) => timeMarks(from, to, logY), filter: (u, marks) => marks } : {}) },
+          ...(unit === 's' || logY ? { splits: (u, at, from, to) => (unit === 's' ? timeMarks(from, to, logY) : factorMarks(from, to)), filter: (u, marks) => marks } : {}) },
       ],
       series: [{}, ...lines.map((line, at) => this.series(line, at, lines.length, names))],
       hooks: {
