@@ -112,37 +112,72 @@ fn priorities_change_as_those_of_a_real_slurm() {
     assert!(with("").near * 2 < shared.near);
 }
 
-/// Jobs of two partitions of a real Slurm, the higher of which takes GPUs from the lower.
-#[test]
-fn jobs_of_a_higher_partition_preempt_those_that_they_preempt_in_a_real_slurm() {
-    let table = std::fs::read_to_string(root().join("experiments/tests/goldens/slurm-preemption.csv")).expect("a run");
+/// How stays of jobs agree with those of a real Slurm whose partitions preempt each other.
+struct Preempted {
+    jobs: usize,
+    preemptions: usize,
+    /// Jobs that are preempted as often as they were.
+    as_often: usize,
+    /// Of these, those each of whose stays begins within 5 s of when it did.
+    near: usize,
+    /// Of the highest partition, those that start within 1 s of when they did; and all.
+    first: (usize, usize),
+}
+
+/// Plays a run of jobs of several partitions; of each its jobs' own priority, and whether they may be preempted.
+fn preempts(golden: &str, partitions: &[(&str, u32, bool)], with: &str) -> Preempted {
+    let table = std::fs::read_to_string(root().join("experiments/tests/goldens").join(golden)).expect("a run");
     let real: Vec<Vec<&str>> = table.lines().skip(1).map(|line| line.split(',').collect()).collect();
     let mut trace = String::from("job_id,submit_s,gpus,gpus_per_node,duration_s,declared_s,job_priority,preemptible\n");
     for job in &real {
         let number = |at: usize| job[at].parse::<f64>().expect("a number");
-        let (gpus, took, high) = (number(2) * number(3), number(5) + 0.5, job[6] == "vip");
-        let more = if high { "1,false" } else { "0,true" };
-        trace.push_str(&format!("{},{},{gpus},{},{took},{},{more}\n", job[0], job[1], job[3], job[4]));
+        let (gpus, took) = (number(2) * number(3), number(5) + 0.5);
+        let (_, priority, may) = partitions.iter().find(|(name, ..)| *name == job[6]).expect("a partition");
+        trace.push_str(&format!("{},{},{gpus},{},{took},{},{priority},{may}\n", job[0], job[1], job[3], job[4]));
     }
-    let stays = rows(&trace, "", "\"tick\": 0, \"lag\": 0.3, \"preempt\": true", "timeline.csv");
-    let (mut preempted, mut near, mut high) = (0, 0, 0);
+    let with = format!("\"tick\": 0, \"lag\": 0.3, \"preempt\": true{with}");
+    let stays = rows(&trace, "", &with, "timeline.csv");
+    let mut found = Preempted { jobs: real.len(), preemptions: 0, as_often: 0, near: 0, first: (0, 0) };
     for job in &real {
         let there: Vec<f64> =
             job[7].split('|').map(|stay| stay.split('-').next().expect("a start").parse().expect("seconds")).collect();
         let mut here: Vec<f64> =
             stays.iter().filter(|stay| stay[0] == job[0]).map(|stay| stay[1].parse().expect("seconds")).collect();
         here.sort_by(f64::total_cmp);
-        assert_eq!(here.len(), there.len(), "job {}: {here:?}, {there:?}", job[0]);
-        preempted += here.len() - 1;
-        if job[6] == "vip" {
-            high += 1;
-            assert!((here[0] - there[0]).abs() <= 1.0, "job {}: {here:?}, {there:?}", job[0]);
+        found.preemptions += here.len() - 1;
+        if job[6] == partitions[0].0 {
+            found.first.0 += usize::from((here[0] - there[0]).abs() <= 1.0);
+            found.first.1 += 1;
         }
-        near += usize::from(here.iter().zip(&there).all(|(here, there)| (here - there).abs() <= 5.0));
+        if here.len() == there.len() {
+            found.as_often += 1;
+            found.near += usize::from(here.iter().zip(&there).all(|(here, there)| (here - there).abs() <= 5.0));
+        }
     }
     told(&format!(
-        "{preempted} preemptions as there, {high} jobs of the higher partition within 1 s, {near} of {} jobs within 5 s",
-        real.len()
+        "{golden}: {} preemptions, {} of {} jobs as often as they were, {} of them within 5 s",
+        found.preemptions, found.as_often, found.jobs, found.near
     ));
-    assert!(preempted == 7 && high == 13);
+    found
+}
+
+/// Jobs of two partitions of a real Slurm, the higher of which takes GPUs from the lower.
+#[test]
+fn jobs_of_a_higher_partition_preempt_those_that_they_preempt_in_a_real_slurm() {
+    let found = preempts("slurm-preemption.csv", &[("vip", 1, false), ("main", 0, true)], "");
+    assert!(found.preemptions == 7 && found.as_often == found.jobs && found.first == (13, 13));
+    let in_tiers = preempts("slurm-preemption.csv", &[("vip", 1, true), ("main", 0, true)], ", \"tier_width\": 1");
+    assert_eq!((in_tiers.preemptions, in_tiers.first, in_tiers.near), (7, (13, 13), found.near));
+}
+
+/// Jobs of partitions of three tiers, each of which takes GPUs from lower ones, and of one of the lowest tier whose jobs none takes.
+#[test]
+fn jobs_of_three_tiers_preempt_those_that_they_preempt_in_a_real_slurm() {
+    let partitions = [("high", 200, true), ("mid", 100, true), ("low", 0, true), ("kept", 0, false)];
+    let run = |golden| preempts(golden, &partitions, ", \"tier_width\": 100");
+    let found = run("slurm-tiers.csv");
+    assert!(found.preemptions == 4 && found.near == found.jobs);
+    // At 150 s two jobs start within half a second of each other, here in the other order: from there on it is another schedule.
+    let found = run("slurm-tiers-2.csv");
+    assert!(found.preemptions == 11 && found.near * 100 >= found.jobs * 48);
 }

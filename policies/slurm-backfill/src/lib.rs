@@ -28,8 +28,8 @@ const SECOND: u64 = 1_000_000;
 /// A limit that is unknown, µs: longer than any run.
 const ENDLESS: u64 = 1 << 52;
 
-/// What jobs that may preempt have more of priority than any other.
-const FIRST: i64 = 1 << 60;
+/// What jobs have more of priority than any of the tier below theirs.
+const TIER: i64 = 1 << 40;
 
 /// Where a job stands: by priority, then by submission.
 type Rank = (i64, Instant, JobId);
@@ -46,6 +46,8 @@ pub struct SlurmBackfill {
     place: Place,
     whole_nodes: bool,
     preempt: bool,
+    /// In own priorities; 0: whether jobs may be preempted is their tier.
+    tier_width: f64,
     /// µs until a job that was preempted may start again; and when those may that have to wait.
     requeued: u64,
     held_back: BTreeMap<JobId, Instant>,
@@ -81,9 +83,10 @@ impl Policy for SlurmBackfill {
             resolution: config.micros("resolution"),
             depth: config.number("depth") as usize,
             lag: config.micros("lag"),
-            place: if config.choice("placement") == "first" { Place::First } else { Place::Packed },
+            place: if config.choice("placement") == "first" { Place::First } else { Place::Neighbours },
             whole_nodes: config.flag("whole_nodes"),
             preempt: config.flag("preempt"),
+            tier_width: config.number("tier_width"),
             requeued: config.micros("requeued"),
             held_back: BTreeMap::new(),
             priorities: Priorities::new(config, setup)?,
@@ -189,8 +192,17 @@ impl SlurmBackfill {
     fn rank(&mut self, cluster: &Cluster, job: &Job, at: Instant) -> Rank {
         let need = self.need(job);
         let nodes = need.nodes + u32::from(need.rest > 0);
-        let first = if self.preempt && !job.preemptible { FIRST } else { 0 };
-        (-self.priorities.of(cluster, job, nodes, at) - first, job.submitted, job.id)
+        let above = self.tier(job) * TIER;
+        (-self.priorities.of(cluster, job, nodes, at) - above, job.submitted, job.id)
+    }
+
+    /// A job takes GPUs from those of lower tiers; without preemption there is one.
+    fn tier(&self, job: &Job) -> i64 {
+        match self.preempt {
+            false => 0,
+            true if self.tier_width > 0.0 => libm::round(f64::from(job.priority) / self.tier_width) as i64,
+            true => i64::from(!job.preemptible),
+        }
     }
 
     fn is_tick(&self, now: Instant) -> bool {
@@ -216,9 +228,9 @@ impl SlurmBackfill {
             if !self.may_start(cluster, job) {
                 continue;
             }
-            let (need, takes) = (self.need(job), self.preempt && !job.preemptible);
+            let (need, tier) = (self.need(job), self.tier(job));
             let Some(on) = free.find(&need, self.place) else {
-                if takes && self.take(cluster, rank, &need, (&mut free, &mut candidates)) {
+                if self.preempt && self.take(cluster, rank, (&need, tier), (&mut free, &mut candidates)) {
                     continue;
                 }
                 // Those behind it wait with it, but on kinds of GPU that it can't run on.
@@ -239,20 +251,22 @@ impl SlurmBackfill {
         cluster.queues().has_room(job) && !self.held_back.contains_key(&job.id)
     }
 
-    /// Starts a job on GPUs of jobs that may be preempted; returns whether it could.
+    /// Starts a job on GPUs of jobs of lower tiers; returns whether it could.
     fn take(
         &mut self,
         cluster: &mut Cluster,
         rank: Rank,
-        need: &Need,
+        (need, tier): (&Need, i64),
         (free, candidates): (&mut Nodes, &mut Option<Vec<Candidate>>),
     ) -> bool {
         let candidates = candidates.get_or_insert_with(|| {
             let holders = cluster.holders().filter(|job| job.may_be_moved());
-            in_order(holders.map(|job| Candidate { job: job.id, on: self.on(cluster, job) }).collect())
+            in_order(
+                holders.map(|job| Candidate { job: job.id, tier: self.tier(job), on: self.on(cluster, job) }).collect(),
+            )
         });
-        let Some((victims, on)) = room(free.clone(), need, self.place, candidates) else { return false };
-        for Candidate { job, on } in victims {
+        let Some((victims, on)) = room(free.clone(), (need, tier), self.place, candidates) else { return false };
+        for Candidate { job, on, .. } in victims {
             cluster.kill(job);
             free.give_back(&on);
             if self.requeued > 0 {

@@ -5,7 +5,7 @@ use sandtable_policy::{Kind, Param};
 const SECONDS: Kind = Kind::Number { min: 0.0, max: 1e6 };
 const WEIGHT: Kind = Kind::Number { min: 0.0, max: 1e9 };
 
-pub const PARAMS: [Param; 22] = [
+pub const PARAMS: [Param; 23] = [
     Param {
         name: "tick",
         kind: SECONDS,
@@ -44,15 +44,21 @@ pub const PARAMS: [Param; 22] = [
     },
     Param {
         name: "placement",
-        kind: Kind::Choice(&["packed", "first"]),
-        default: "\"packed\"",
-        about: "Nodes that a job gets: those with the fewest free GPUs that are enough, or the first.",
+        kind: Kind::Choice(&["neighbours", "first"]),
+        default: "\"neighbours\"",
+        about: "Nodes that a job gets: as Slurm chooses them, neighbours with the fewest free GPUs in all that are enough, or the first.",
     },
     Param {
         name: "preempt",
         kind: Kind::Flag,
         default: "false",
-        about: "Whether jobs that may not be preempted come first and take GPUs from those that may, as those of a higher partition or QOS do with PreemptMode=REQUEUE: these lose what they have not saved.",
+        about: "Whether jobs of a higher tier come first and take GPUs from those of lower tiers that may be preempted, as with PreemptMode=REQUEUE: these lose what they have not saved.",
+    },
+    Param {
+        name: "tier_width",
+        kind: Kind::Number { min: 0.0, max: 1e9 },
+        default: "0",
+        about: "A job's tier is its own priority divided by this, rounded; Slurm's PriorityTier of partitions, with PreemptType=preempt/partition_prio. 0: there are two tiers, and the higher one is of jobs that may not be preempted.",
     },
     Param {
         name: "requeued",

@@ -5,8 +5,8 @@ use sandtable_policy::{GpuTypeId, Instant};
 /// Which of several nodes a job gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// Those with the fewest free GPUs that are enough.
-    Packed,
+    /// Of neighbours, one after the other, those with the fewest free GPUs in all that are enough.
+    Neighbours,
     /// The first.
     First,
 }
@@ -42,29 +42,43 @@ impl Nodes {
 
     /// Nodes for a job, and the GPUs to take of each.
     pub fn find(&self, need: &Need, place: Place) -> Option<Vec<(usize, u32)>> {
-        let least = if need.nodes > 0 { need.each } else { need.rest };
-        let fits = |node: &usize| self.free[*node] >= least && self.suits(need, *node);
-        let mut fitting: Vec<usize> = (0..self.free.len()).filter(fits).collect();
-        if fitting.len() < need.nodes as usize {
-            return None;
-        }
-        let order = |nodes: &mut Vec<usize>| {
-            if place == Place::Packed {
-                nodes.sort_by_key(|node| (self.free[*node], *node));
+        let fits = |node: &usize, gpus: u32| self.free[*node] >= gpus && self.suits(need, *node);
+        let mut found: Vec<(usize, u32)> = Vec::new();
+        for (count, each) in [(need.nodes as usize, need.each), (usize::from(need.rest > 0), need.rest)] {
+            let other = |node: &usize| fits(node, each) && found.iter().all(|(known, _)| known != node);
+            let fitting: Vec<usize> = (0..self.free.len()).filter(other).collect();
+            if fitting.len() < count {
+                return None;
             }
-        };
-        order(&mut fitting);
-        let mut found: Vec<(usize, u32)> =
-            fitting.into_iter().take(need.nodes as usize).map(|node| (node, need.each)).collect();
-        if need.rest > 0 {
-            let other = |node: &usize| {
-                self.free[*node] >= need.rest && self.suits(need, *node) && found.iter().all(|(known, _)| known != node)
+            let chosen = match place {
+                Place::Neighbours => self.neighbours(&fitting, count),
+                Place::First => fitting[..count].to_vec(),
             };
-            let mut others: Vec<usize> = (0..self.free.len()).filter(other).collect();
-            order(&mut others);
-            found.push((*others.first()?, need.rest));
+            found.extend(chosen.into_iter().map(|node| (node, each)));
         }
         Some(found)
+    }
+
+    /// So many of these nodes, as `sched/backfill` and `select/cons_tres` choose them: the row of neighbours with the fewest free GPUs in all that is long
+    /// enough, of it the first nodes, or the one with the fewest free GPUs; where none is, the row with the most free GPUs, and the rest likewise.
+    fn neighbours(&self, nodes: &[usize], count: usize) -> Vec<usize> {
+        let free = |row: &[usize]| row.iter().map(|node| u64::from(self.free[*node])).sum::<u64>();
+        let mut rows: Vec<&[usize]> = nodes.chunk_by(|a, b| a + 1 == *b).collect();
+        let mut chosen: Vec<usize> = Vec::with_capacity(count);
+        while chosen.len() < count {
+            let left = count - chosen.len();
+            let rank = |row: &[usize]| match row.len() >= left {
+                true => (0, free(row) as i64, row[0]),
+                false => (1, -(free(row) as i64), row[0]),
+            };
+            let Some(at) = (0..rows.len()).min_by_key(|at| rank(rows[*at])) else { break };
+            let row = rows.swap_remove(at);
+            match (left, row.iter().min_by_key(|node| (self.free[**node], **node))) {
+                (1, Some(fullest)) => chosen.push(*fullest),
+                _ => chosen.extend(row.iter().take(left)),
+            }
+        }
+        chosen
     }
 
     /// Leaves out the nodes that suit a job; returns whether there are others.
@@ -222,7 +236,7 @@ mod tests {
         let gpus = vec![4; free.len()];
         let ends = ends.iter().map(|(at, node, gpus)| End { at: *at, on: vec![(*node, *gpus)] }).collect();
         let free = Nodes { free: free.to_vec(), gpus, types: vec![0; free.len()] };
-        Planner { now: 0, free, ends, plans: Vec::new(), resolution: 0, place: Place::Packed, whole_nodes: true }
+        Planner { now: 0, free, ends, plans: Vec::new(), resolution: 0, place: Place::Neighbours, whole_nodes: true }
     }
 
     fn need(nodes: u32, each: u32) -> Need {
@@ -232,12 +246,20 @@ mod tests {
     #[test]
     fn a_job_goes_where_the_fewest_free_gpus_are_enough() {
         let nodes = planner(&[4, 2, 3], &[]).free;
-        assert_eq!(nodes.find(&need(1, 2), Place::Packed), Some(vec![(1, 2)]));
+        assert_eq!(nodes.find(&need(1, 2), Place::Neighbours), Some(vec![(1, 2)]));
         assert_eq!(nodes.find(&need(1, 2), Place::First), Some(vec![(0, 2)]));
-        assert_eq!(nodes.find(&need(2, 3), Place::Packed), Some(vec![(2, 3), (0, 3)]));
-        assert_eq!(nodes.find(&need(2, 4), Place::Packed), None);
+        assert_eq!(nodes.find(&need(2, 3), Place::Neighbours), Some(vec![(0, 3), (2, 3)]));
+        assert_eq!(nodes.find(&need(2, 4), Place::Neighbours), None);
         let rest = Need { rest: 1, ..need(1, 4) };
-        assert_eq!(nodes.find(&rest, Place::Packed), Some(vec![(0, 4), (1, 1)]));
+        assert_eq!(nodes.find(&rest, Place::Neighbours), Some(vec![(0, 4), (1, 1)]));
+        // The row with the fewest free GPUs that is long enough, though a node of another has fewer; none is: the row with the most, the first of equals, and what is left.
+        let nodes = planner(&[2, 0, 3, 3, 0, 2, 2, 2], &[]).free;
+        assert_eq!(nodes.find(&need(2, 2), Place::Neighbours), Some(vec![(2, 2), (3, 2)]));
+        assert_eq!(nodes.find(&need(4, 2), Place::Neighbours), Some(vec![(2, 2), (3, 2), (5, 2), (6, 2)]));
+        assert_eq!(
+            nodes.find(&need(6, 2), Place::Neighbours),
+            Some(vec![(2, 2), (3, 2), (5, 2), (6, 2), (7, 2), (0, 2)])
+        );
     }
 
     #[test]

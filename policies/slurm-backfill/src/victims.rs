@@ -1,4 +1,4 @@
-//! Which running jobs make room for one that may not be preempted.
+//! Which running jobs make room for one of a higher tier.
 
 use sandtable_policy::JobId;
 
@@ -7,21 +7,28 @@ use crate::plan::{Need, Nodes, Place};
 /// A running job that may be preempted, and the GPUs that it holds of nodes.
 pub struct Candidate {
     pub job: JobId,
+    pub tier: i64,
     pub on: Vec<(usize, u32)>,
 }
 
 /// Who is preempted, and where the job that they make room for goes.
 pub type Room = (Vec<Candidate>, Vec<(usize, u32)>);
 
-/// Candidates in the order in which they leave: those on the fewest nodes first.
+/// Candidates in the order in which they leave: those of the lowest tier first, and of these those on the fewest nodes.
 pub fn in_order(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
-    candidates.sort_by_key(|candidate| (candidate.on.len(), candidate.job));
+    candidates.sort_by_key(|candidate| (candidate.tier, candidate.on.len(), candidate.job));
     candidates
 }
 
-/// Room for a job: candidates leave one after the other until there is a place; those that hold nothing there stay, and the others are candidates no more.
-pub fn room(mut free: Nodes, need: &Need, place: Place, candidates: &mut Vec<Candidate>) -> Option<Room> {
-    for last in 0..candidates.len() {
+/// Room for a job of a tier: candidates of lower ones leave one after the other until there is a place; those that hold nothing there stay, and the others
+/// are candidates no more.
+pub fn room(
+    mut free: Nodes,
+    (need, tier): (&Need, i64),
+    place: Place,
+    candidates: &mut Vec<Candidate>,
+) -> Option<Room> {
+    for last in 0..candidates.partition_point(|candidate| candidate.tier < tier) {
         free.give_back(&candidates[last].on);
         let Some(on) = free.find(need, place) else { continue };
         let is_there =
@@ -41,12 +48,12 @@ mod tests {
         let free = || Nodes { free: vec![0, 1, 2], gpus: vec![4; 3], types: vec![0; 3] };
         let need = |nodes, each| Need { nodes, each, rest: 0, types: vec![0] };
         let candidates = || {
-            let of = |job, on: &[(usize, u32)]| Candidate { job, on: on.to_vec() };
+            let of = |job, on: &[(usize, u32)]| Candidate { job, tier: 0, on: on.to_vec() };
             in_order(vec![of(1, &[(0, 4), (1, 3)]), of(2, &[(2, 1)]), of(3, &[(2, 1)])])
         };
         let who = |free: Nodes, need: Need| {
             let mut all = candidates();
-            let (victims, on) = room(free, &need, Place::Packed, &mut all)?;
+            let (victims, on) = room(free, (&need, 1), Place::Neighbours, &mut all)?;
             assert_eq!(victims.len() + all.len(), 3);
             Some((victims.iter().map(|victim| victim.job).collect::<Vec<JobId>>(), on))
         };
@@ -58,5 +65,21 @@ mod tests {
         let mut less = free();
         less.gpus[2] = 0;
         assert_eq!(who(less, need(1, 4)), Some((vec![1], vec![(0, 4)])));
+    }
+
+    #[test]
+    fn jobs_of_the_lowest_tier_leave_first_and_none_of_the_same() {
+        let free = || Nodes { free: vec![0; 3], gpus: vec![4; 3], types: vec![0; 3] };
+        let candidates = || {
+            let of = |job, tier, node| Candidate { job, tier, on: vec![(node, 4)] };
+            in_order(vec![of(1, 5, 0), of(2, 1, 1), of(3, 9, 2)])
+        };
+        let need = |nodes| Need { nodes, each: 4, rest: 0, types: vec![0] };
+        let who = |tier, nodes| {
+            let (victims, _) = room(free(), (&need(nodes), tier), Place::Neighbours, &mut candidates())?;
+            Some(victims.iter().map(|victim| victim.job).collect::<Vec<JobId>>())
+        };
+        assert_eq!((who(9, 1), who(9, 2), who(9, 3)), (Some(vec![2]), Some(vec![2, 1]), None));
+        assert_eq!((who(5, 1), who(5, 2), who(1, 1)), (Some(vec![2]), None, None));
     }
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::check::check;
-use super::document::{Drain, NodeState, State, StateNode};
+use super::document::{Drain, NodeState, Preempts, QueuePreempts, State, StateNode};
 use super::jobs::{After, AfterWhen, JobState, Shape, StateJob};
 
 /// A change to a cluster's state. Times are counted from its instant.
@@ -35,6 +35,9 @@ pub enum Change {
         /// Its account.
         #[serde(default)]
         account: Option<String>,
+        /// Its queue, or partition.
+        #[serde(default)]
+        queue: Option<String>,
         /// Kinds of GPU that it may run on; any by default.
         #[serde(default)]
         kinds: Vec<String>,
@@ -94,7 +97,10 @@ impl State {
 
     fn change(&mut self, change: &Change) -> Result<(), String> {
         match change {
-            Change::Add { .. } => self.jobs.push(added(change)?),
+            Change::Add { queue, .. } => {
+                let job = self.in_queue(added(change)?, queue.as_deref())?;
+                self.jobs.push(job);
+            }
             Change::AddNodes { nodes, gpus, kind } => {
                 if *nodes == 0 || *nodes > 1_000_000 || *gpus == 0 {
                     return Err(format!("expected 1 to 1000000 nodes of at least 1 GPU, found {nodes} of {gpus}"));
@@ -218,6 +224,20 @@ impl State {
         };
         Ok(&mut self.jobs[at])
     }
+
+    /// A job that is added, in its queue.
+    fn in_queue(&self, mut job: StateJob, name: Option<&str>) -> Result<StateJob, String> {
+        let Some(name) = name else { return Ok(job) };
+        let Some(queue) = self.queues.iter().find(|queue| queue.name == name) else {
+            let near = nearest(name, self.queues.iter().map(|queue| queue.name.as_str()));
+            return Err(format!("job {:?}: no queue {name:?}{}", job.id, suggested(near)));
+        };
+        job.queues = vec![queue.name.clone()];
+        let by_tier = self.source.scheduler.as_ref().is_some_and(|of| of.preempts == Some(Preempts::Tier));
+        let gives_way = |mode| matches!(mode, QueuePreempts::Requeue | QueuePreempts::Cancel);
+        job.preemptible = queue.preempt.filter(|_| by_tier).map(gives_way);
+        Ok(job)
+    }
 }
 
 fn suggested(near: Option<&str>) -> String {
@@ -225,7 +245,7 @@ fn suggested(near: Option<&str>) -> String {
 }
 
 fn added(change: &Change) -> Result<StateJob, String> {
-    let Change::Add { name, gpus, gpus_per_node, limit, at, user, account, kinds, priority } = change else {
+    let Change::Add { name, gpus, gpus_per_node, limit, at, user, account, kinds, priority, .. } = change else {
         unreachable!("only an added job is made");
     };
     if *gpus == 0 || gpus_per_node.is_some_and(|each| each == 0 || !gpus.is_multiple_of(each)) {

@@ -277,6 +277,8 @@ pub struct Scheduler {
     pub placement: Option<NodeChoice>,
     /// How priorities change; none: they do not.
     pub priority: Option<Multifactor>,
+    /// Which jobs lose their GPUs to others, and begin anew later; none: no job does.
+    pub preempts: Option<Preempts>,
 }
 
 /// An account that shares the cluster with others, or a user that shares an account with others.
@@ -433,6 +435,14 @@ pub enum Order {
     Priority,
     FairShare,
     Queues,
+}
+
+/// `preempts` of a scheduler.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preempts {
+    /// Those of queues of a lower tier.
+    Tier,
 }
 
 /// `placement` of a scheduler.

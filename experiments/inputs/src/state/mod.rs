@@ -29,6 +29,7 @@ pub use interval::{Begun, Interval};
 pub use model::{Holder, KnownJob, Modelled, ModelledNode, QUEUES, QUOTA, RunTimes};
 pub use pseudonyms::{Named, pseudonymise};
 pub use queues::Member;
+pub use ranks::TIER_WIDTH;
 pub use reasons::{Reasons, Waits};
 pub use recorded::{recorded_starts, trace_format};
 pub use run_times::{Calibration, History, RunTimeModel};

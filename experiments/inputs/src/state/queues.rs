@@ -35,6 +35,12 @@ fn shares(kind: QueueKind) -> bool {
 }
 
 impl State {
+    /// Whether jobs of some queues come before those of others, whatever priorities say.
+    pub fn has_tiers(&self) -> bool {
+        let mut tiers = self.queues.iter().filter_map(|queue| queue.tier);
+        tiers.next().is_some_and(|first| tiers.any(|tier| tier != first))
+    }
+
     /// Users with their parts of the accounts that they are in.
     pub fn members(&self) -> Vec<Member> {
         let of = |association: &Association| {

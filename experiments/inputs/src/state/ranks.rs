@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{Association, State};
+use super::document::{Association, Preempts, State};
 use super::jobs::StateJob;
+
+/// How far priorities of jobs of one tier are from those of the next at the same place in it, where jobs of a higher tier take GPUs from those of lower
+/// ones: a policy is told so, and no change to a cluster may move it. A priority of more than half of it stands at its tier's end.
+pub const TIER_WIDTH: f64 = 16_777_216.0;
 
 /// Priorities by what jobs say: a job of a higher tier comes before any of a lower one.
 pub(super) struct Ranks {
@@ -29,22 +33,27 @@ impl Ranks {
         let mut all: Vec<(f64, f64)> = state.jobs.iter().map(|job| ranks.stands(job)).collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         all.dedup();
+        let in_widths = state.source.scheduler.as_ref().is_some_and(|of| of.preempts == Some(Preempts::Tier));
         let lowest = all.iter().map(|(_, priority)| *priority).fold(0.0, f64::min);
         let apart = all.iter().map(|(_, priority)| *priority).fold(0.0, f64::max) - lowest + age + fair_share + 1.0;
+        let apart = if in_widths { TIER_WIDTH } else { apart };
+        let most = if in_widths { TIER_WIDTH / 2.0 - 1.0 } else { f64::from(i32::MAX) };
         let mut steps: Vec<f64> = all.iter().map(|(tier, _)| *tier).collect();
         steps.dedup();
         let step = |tier: f64| steps.iter().position(|step| *step == tier).unwrap_or(0) as f64;
         let is_whole = |(tier, priority): &(f64, f64)| {
             let value = priority + step(*tier) * apart;
-            *priority == libm::trunc(*priority) && value.abs() <= f64::from(i32::MAX)
+            *priority == libm::trunc(*priority) && priority.abs() <= most && value.abs() <= f64::from(i32::MAX)
         };
         let plain = age + fair_share > 0.0 || all.iter().all(is_whole);
         let zero = all.partition_point(|(_, priority)| *priority < 0.0) as i32;
         ranks.by = (0..)
             .zip(&all)
             .map(|(rank, (tier, priority))| {
-                let value = if plain { (priority + step(*tier) * apart) as i32 } else { rank - zero };
-                ((tier.to_bits(), priority.to_bits()), value)
+                let own = if plain { *priority } else { f64::from(rank - zero) };
+                // Ranks are apart already.
+                let above = if plain || in_widths { step(*tier) * apart } else { 0.0 };
+                ((tier.to_bits(), priority.to_bits()), (own.clamp(-most, most) + above) as i32)
             })
             .collect();
         ranks
@@ -71,6 +80,10 @@ mod tests {
     use super::*;
 
     fn ranks(changes: &Value, jobs: &[Value]) -> Vec<i32> {
+        ranks_where(&json!({"priority": changes}), jobs)
+    }
+
+    fn ranks_where(scheduler: &Value, jobs: &[Value]) -> Vec<i32> {
         let queue = |name: &str, tier| json!({"name": name, "kind": "partition", "tier": tier});
         let job = |(at, of): (usize, &Value)| {
             let mut job = json!({"id": at.to_string(), "state": "waiting", "gpus": 1});
@@ -79,7 +92,7 @@ mod tests {
         };
         let state: State = serde_json::from_value(json!({
             "sandtable": "state@1", "at": "2026-11-20T00:00:00Z", "nodes": [], "reservations": [], "unknown": [], "ignored": [],
-            "source": {"kind": "slurm", "scheduler": {"priority": changes}}, "queues": [queue("low", 1), queue("high", 2)],
+            "source": {"kind": "slurm", "scheduler": scheduler}, "queues": [queue("low", 1), queue("high", 2)],
             "associations": [{"account": "a"}, {"account": "a", "user": "u", "factor": 0.75}],
             "jobs": jobs.iter().enumerate().map(job).collect::<Vec<Value>>(),
         }))
@@ -101,6 +114,13 @@ mod tests {
         let large = [json!({"priority": 4_294_901_759_u32}), json!({"priority": 4_294_901_758_u32}), json!({})];
         assert_eq!(ranks(&Value::Null, &large), [2, 1, 0]);
         assert_eq!(ranks(&json!({"fair_share": 10.0}), &large), [i32::MAX, i32::MAX, 0]);
+        // Where tiers preempt, what is one is told by a width alone.
+        let preempts = json!({"preempts": "tier"});
+        let width = TIER_WIDTH as i32;
+        assert_eq!(ranks_where(&preempts, &in_tiers), [9, width + 2, -3]);
+        assert_eq!(ranks_where(&preempts, &large), [2, 1, 0]);
+        let changing = json!({"preempts": "tier", "priority": {"age": 10.0}});
+        assert_eq!(ranks_where(&changing, &large), [width / 2 - 1, width / 2 - 1, 0]);
         // One that says no priority has what its user's share gives it.
         let added = [json!({"user": "u", "account": "a"}), json!({"user": "v", "account": "a"})];
         assert_eq!(ranks(&json!({"fair_share": 1000.0}), &added), [750, 0]);

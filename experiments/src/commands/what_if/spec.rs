@@ -5,8 +5,8 @@ use std::path::Path;
 
 use sandtable_core::error::Error;
 use sandtable_core::units;
-use sandtable_inputs::state::document::{Multifactor, Order, SourceKind};
-use sandtable_inputs::state::{Member, State, trace_format};
+use sandtable_inputs::state::document::{Multifactor, Order, Preempts, SourceKind};
+use sandtable_inputs::state::{Member, State, TIER_WIDTH, trace_format};
 use sandtable_plan::spec::short_name;
 
 /// The place of the changes in a spec.
@@ -41,7 +41,7 @@ pub(super) struct Asked {
     until: Option<String>,
     #[command(flatten)]
     times: Times,
-    /// Change: a job more, as in `name=mine,gpus=8,limit=4h`; also `gpus_per_node`, `at`, `user`, `account`, `kind`, `priority`.
+    /// Change: a job more, as in `name=mine,gpus=8,limit=4h`; also `gpus_per_node`, `at`, `user`, `account`, `queue`, `kind`, `priority`.
     #[arg(long, value_name = "KEY=VALUE,…")]
     add: Vec<String>,
     /// Change: nodes more, as in `4x8` or `4x8:H100-SXM5-80GB`: so many of so many GPUs.
@@ -191,9 +191,10 @@ pub(in crate::commands) fn policies(asked: &[String], state: &State) -> Result<V
     }
     let nearest: &[&str] = match (state.source.kind, said.and_then(|of| of.backfill)) {
         (SourceKind::Slurm, Some(true)) => &[SLURM],
+        // Without plans it starts jobs by tier, by priority, and then by submission.
         (SourceKind::Slurm, Some(false)) => match said.and_then(|of| of.order) {
-            // Without plans it starts jobs by priority, and then by submission.
             Some(Order::Priority) => &[SLURM],
+            _ if state.has_tiers() => &[SLURM],
             _ => &["fifo"],
         },
         (SourceKind::Kueue, _) => &["kueue-like"],
@@ -239,6 +240,9 @@ fn slurm_parameters(state: &State, asked: &[(&str, String)]) -> Parameters {
     let tick = if said.and_then(|of| of.backfill) == Some(false) { Some(0.0) } else { tick };
     for (name, value) in [("tick", tick), ("resolution", resolution), ("phase", phase)] {
         with.extend(value.map(|value| (name, value.to_string())));
+    }
+    if said.and_then(|of| of.preempts) == Some(Preempts::Tier) {
+        with.extend([("preempt", "true".into()), ("tier_width", TIER_WIDTH.to_string())]);
     }
     with.extend(said.and_then(|of| of.priority.as_ref()).into_iter().flat_map(|of| multifactor(of, state, asked)));
     with
@@ -332,7 +336,7 @@ fn nodes(text: &str) -> Result<String, Error> {
 }
 
 /// What is said of a job more: whether it is a word.
-const OF_A_JOB: [(&str, bool); 9] = [
+const OF_A_JOB: [(&str, bool); 10] = [
     ("name", true),
     ("gpus", false),
     ("gpus_per_node", false),
@@ -340,6 +344,7 @@ const OF_A_JOB: [(&str, bool); 9] = [
     ("at", true),
     ("user", true),
     ("account", true),
+    ("queue", true),
     ("kind", true),
     ("priority", false),
 ];

@@ -216,6 +216,7 @@ impl Capture<'_> {
             "whole_nodes": (of.get("OverSubscribe") == Some("NO") && !runs).then_some(true),
             "limit_s": of.span("TimeLimit")?.or_else(|| self.longest(of)),
             "least_limit_s": of.span("TimeMin")?,
+            "preemptible": self.gives_way.as_ref().map(|names| list(of.get("Partition")).into_iter().any(|of| names.contains(of))),
             "requeues": of.get("Requeue").map(|word| word == "1"),
             "restarts": whole(of, "Restarts")?,
             "on": on,

@@ -165,8 +165,9 @@ const RESERVATION: [&str; 7] = ["ReservationName", "StartTime", "EndTime", "Node
 /// # Errors
 /// What can't be understood: the record, the field, what was found and expected.
 pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, String>) -> Result<Value, String> {
-    let mut capture = Capture { at, kinds, most: BTreeMap::new(), ignored: BTreeMap::new() };
+    let mut capture = Capture { at, kinds, most: BTreeMap::new(), gives_way: None, ignored: BTreeMap::new() };
     let of = |file: &str| outputs.get(file).map_or("", String::as_str);
+    let config = of("scontrol-show-config.txt");
     let paths = paths(of("scontrol-show-topology.txt"))?;
     let levels = paths.values().map(Vec::len).max().unwrap_or(0);
     let nodes = capture.read("nodes", of("scontrol-show-node-d.txt"), "NodeName", &NODE, &NODE_IN_VAIN);
@@ -177,6 +178,10 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     let mut queues = named(partitions, "PartitionName", partition)?;
     let most = queues.iter().filter_map(|queue| Some((queue["name"].as_str()?.to_string(), queue["most_s"].as_f64()?)));
     capture.most = most.collect();
+    // A suspended job keeps its GPUs.
+    let gives_way = |queue: &&Value| matches!(queue["preempt"].as_str(), Some("requeue" | "cancel"));
+    let names = queues.iter().filter(gives_way).filter_map(|queue| queue["name"].as_str().map(str::to_string));
+    capture.gives_way = preempts_by_tier(config).then(|| names.collect());
     let reservations = capture.read(
         "reservations",
         of("scontrol-show-reservation.txt"),
@@ -205,7 +210,7 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     Ok(lean(json!({
         "sandtable": super::FORM,
         "at": at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        "source": {"kind": "slurm", "version": version, "scheduler": scheduler(of("scontrol-show-config.txt"), backfilled(of("sdiag.txt"), at))},
+        "source": {"kind": "slurm", "version": version, "scheduler": scheduler(config, backfilled(of("sdiag.txt"), at))},
         "levels": level_names,
         "nodes": nodes,
         "queues": queues,
@@ -242,6 +247,8 @@ struct Capture<'a> {
     kinds: &'a BTreeMap<String, String>,
     /// The most time of a job, by partition.
     most: BTreeMap<String, f64>,
+    /// Partitions whose jobs lose their GPUs to those of higher tiers; none: no job does.
+    gives_way: Option<BTreeSet<String>>,
     ignored: BTreeMap<String, u32>,
 }
 
@@ -408,12 +415,22 @@ fn backfilled(sdiag: &str, at: jiff::Timestamp) -> Option<f64> {
     Some((epoch - at.as_second()) as f64)
 }
 
+/// What the configuration says of a key.
+fn configured<'a>(config: &'a str, key: &str) -> Option<&'a str> {
+    let line = config.lines().find(|line| line.split('=').next().is_some_and(|word| word.trim() == key))?;
+    line.split_once('=').map(|(_, value)| value.trim())
+}
+
+/// Whether jobs of partitions of a higher tier have those of lower ones begin anew.
+fn preempts_by_tier(config: &str) -> bool {
+    let requeues =
+        configured(config, "PreemptMode").is_some_and(|modes| modes.split(',').any(|mode| mode == "REQUEUE"));
+    requeues && configured(config, "PreemptType") == Some("preempt/partition_prio")
+}
+
 /// How the cluster is scheduled, by its configuration.
 fn scheduler(config: &str, backfilled: Option<f64>) -> Value {
-    let of = |key: &str| {
-        let line = config.lines().find(|line| line.split('=').next().is_some_and(|word| word.trim() == key))?;
-        line.split_once('=').map(|(_, value)| value.trim())
-    };
+    let of = |key: &str| configured(config, key);
     let parameter = |name: &str| {
         let all = of("SchedulerParameters")?;
         all.split(',').find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse::<f64>().ok())
@@ -430,6 +447,7 @@ fn scheduler(config: &str, backfilled: Option<f64>) -> Value {
         "depth": backfill.then(|| parameter("bf_max_job_test").unwrap_or(500.0)),
         "window_s": backfill.then(|| parameter("bf_window").unwrap_or(1440.0) * 60.0),
         "priority": shares::multifactor(of),
+        "preempts": preempts_by_tier(config).then_some("tier"),
     })
 }
 
