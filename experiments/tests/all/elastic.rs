@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use sandtable::execute::{Compiled, execute};
+use sandtable::execute::execute;
 use sandtable::plan::{Options, Plan, plan};
 use sandtable::profile::pollux;
 use sandtable_hardware::elastic::Steps;
-use sandtable_runtime::sandbox::Settings;
 use sandtable_runtime::{Summary, Use};
 
-use crate::help::{data, root};
+use crate::help::{compiled, data, root};
 use sandtable_needs::needs;
 
 fn expand(folder: &Path, spec: &str) -> Result<Plan, String> {
@@ -51,7 +50,7 @@ fn published_jcts_of_tiresias_and_optimus_are_exact() {
             file = data.join(format!("workloads/workload-{workload}.csv")),
         );
         let plan = expand(folder.path(), &spec).expect("a plan");
-        let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
+        let compiled = compiled(&plan);
         for cell in &plan.cells {
             let files = execute(cell, &compiled).expect("a result").files().expect("files");
             let theirs = &published[&(format!("{}-1.0", cell.label), format!("workload-{workload}"))];
@@ -123,7 +122,7 @@ fn drawn(policies: &str) -> String {
 pub(crate) fn summaries(spec: &str) -> Vec<(String, Summary)> {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = expand(folder.path(), spec).unwrap_or_else(|error| panic!("{error}"));
-    let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
+    let compiled = compiled(&plan);
     let run =
         |cell| execute(cell, &compiled).expect("a result").outcome.unwrap_or_else(|why| panic!("{}", why.message));
     plan.cells.iter().map(|cell| (cell.label.clone(), run(cell))).collect()
@@ -198,7 +197,7 @@ fn what_is_borrowed_is_seen_and_what_serving_pays_too() {
 fn the_uses_of_gpus_add_up_at_every_instant() {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = expand(folder.path(), &drawn("Policy(name: \"ats\")")).expect("a plan");
-    let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
+    let compiled = compiled(&plan);
     let files = execute(&plan.cells[0], &compiled).expect("a result").files().expect("files");
     let uses = rows(&files, "uses.csv");
     assert!(uses.len() > 100);
@@ -270,7 +269,7 @@ fn a_service_without_capacity_is_refused_by_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let spec = drawn("Policy(name: \"ats\")").replace(", pool: Inference", "");
     let plan = expand(folder.path(), &spec).expect("a plan");
-    let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
+    let compiled = compiled(&plan);
     let failure = execute(&plan.cells[0], &compiled).expect("an outcome").outcome.expect_err("a refusal");
     assert!(
         failure.message.contains("no node belongs to the inference pool: set `pool: Inference`"),

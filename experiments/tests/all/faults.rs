@@ -176,10 +176,10 @@ fn whatever_write_fails_nothing_is_half_there_and_the_command_goes_on() {
         let expected = tree(&bench.work());
         let places = bench.places(line);
         assert!(places.len() > 2, "{name}: {places:?}");
-        // With SANDTABLE_SLOW_TESTS every place in every way, else forty of each command.
+        // With SANDTABLE_SLOW_TESTS every place in every way, else two dozen of each command.
         let (thorough, step) = match option_env!("SANDTABLE_SLOW_TESTS") {
             Some(_) => (true, 1),
-            None => (false, places.len().div_ceil(40)),
+            None => (false, places.len().div_ceil(24)),
         };
         for (at, ((call, count), removing)) in places.iter().enumerate().step_by(step) {
             // A thread that is the count-th to call, not the program, is hit.

@@ -10,9 +10,8 @@ use std::path::Path;
 use sandtable::execute::{Compiled, execute};
 use sandtable::plan::{Options, Plan, plan};
 use sandtable_needs::needs;
-use sandtable_runtime::sandbox::Settings;
 
-use crate::help::{data, root};
+use crate::help::{compiled, data, root};
 use crate::reference::trace::Trace;
 use crate::reference::{Fate, LARGE, Task, Told, lucid, pai, tiresias};
 
@@ -112,7 +111,7 @@ impl Bench {
         let trace = Trace { nodes: 1, gpus: 1, tasks: vec![Task { submit: 0, gpus: 1, duration: 1 }] };
         let cases: Vec<&Case> = preset.cases.iter().collect();
         let plan = bench.plan(&cases, &trace);
-        bench.compiled = Some(Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled"));
+        bench.compiled = Some(compiled(&plan));
         bench
     }
 

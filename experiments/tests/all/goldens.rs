@@ -6,11 +6,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use sandtable::execute::{Compiled, execute};
+use sandtable::execute::execute;
 use sandtable::plan::{Options, plan};
-use sandtable_runtime::sandbox::Settings;
 
-use crate::help::{data, root};
+use crate::help::{compiled, data, root};
 use sandtable_needs::needs;
 
 /// One published schedule.
@@ -67,7 +66,7 @@ fn jobs(spec: &str) -> Rows {
     std::fs::write(&path, spec).expect("written");
     let options = Options { policies: Some(root().join("policies/dist")), ..Options::default() };
     let plan = plan(&path, &options).expect("a plan");
-    let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
+    let compiled = compiled(&plan);
     let files = execute(&plan.cells[0], &compiled).expect("a result").files().expect("files");
     rows(files.iter().find(|(name, _)| name == "jobs.csv").map(|(_, bytes)| bytes.as_slice()).expect("jobs.csv"))
 }

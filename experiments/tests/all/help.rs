@@ -9,7 +9,7 @@ use sandtable::store::files_of;
 pub(crate) use sandtable_policy::testing::data;
 use sandtable_results::schema::{Record, read_table};
 use sandtable_runtime::Summary;
-use sandtable_runtime::sandbox::Settings;
+use sandtable_runtime::sandbox::{CodeCache, Settings};
 
 /// What a command left behind.
 pub(crate) struct Ran {
@@ -102,9 +102,20 @@ pub(crate) fn planned(spec: &str) -> Result<Plan, String> {
     plan(&path, &Options { policies: Some(dist().into()), ..Options::default() }).map_err(|error| error.to_string())
 }
 
+/// Components are compiled once for all tests, and for the commands that they run.
+pub(crate) fn settings() -> Settings {
+    let cache = CodeCache::open(&Path::new(CACHE).join("sandtable/code")).expect("a folder of compiled code");
+    Settings { cache: Some(cache), ..Settings::default() }
+}
+
+/// The components of a plan.
+pub(crate) fn compiled(plan: &Plan) -> Compiled {
+    Compiled::new(&settings(), plan.cells.iter()).expect("compiled")
+}
+
 /// The metrics of a plan's first cell, and the rows of one of its tables.
 pub(crate) fn results<T: Record>(plan: &Plan) -> (Summary, Vec<T>) {
-    let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
+    let compiled = compiled(plan);
     let executed = execute(&plan.cells[0], &compiled).expect("a result");
     let files = executed.files().expect("files");
     let (_, rows) = files.iter().find(|(name, _)| name == T::FILE).expect("a table");

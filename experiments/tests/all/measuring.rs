@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use sandtable::execute::{Compiled, execute};
+use sandtable::execute::execute;
 use sandtable::plan::{Options, plan};
 use sandtable_needs::needs;
 use sandtable_policy::testing::data;
 use sandtable_runtime::Summary;
-use sandtable_runtime::sandbox::Settings;
 
-use crate::help::{Ran, dist, root, sandtable};
+use crate::help::{Ran, compiled, dist, root, sandtable};
 
 /// The spec of a policy on one GPU; `jobs`: submission and duration, s.
 fn spec(policy: &str, jobs: &[(u32, u32)], more: &str) -> String {
@@ -28,7 +27,7 @@ fn summary(policy: &str, jobs: &[(u32, u32)], more: &str) -> Summary {
     std::fs::write(&path, spec(policy, jobs, more)).expect("written");
     let options = Options { policies: Some(root().join("policies/dist")), ..Options::default() };
     let plan = plan(&path, &options).unwrap_or_else(|error| panic!("{error}"));
-    let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
+    let compiled = compiled(&plan);
     execute(&plan.cells[0], &compiled).expect("a result").outcome.expect("a summary")
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use sandtable::execute::{Compiled, Extras, simulate};
+use sandtable::execute::{Extras, simulate};
 use sandtable::plan::{Options, plan};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
@@ -17,11 +17,11 @@ use sandtable_policy::{
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::Inputs;
 use sandtable_runtime::limits::Limits;
-use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings};
+use sandtable_runtime::sandbox::{Sandbox, Sandboxed};
 use sandtable_runtime::schedule::run;
 use sandtable_runtime::{Predictors, Remaining, Segment};
 
-use crate::help::dist;
+use crate::help::{compiled, dist, settings};
 use sandtable_run::native::Native;
 
 /// A workload on a fleet; small numbers, so that many instants and demands are equal.
@@ -428,7 +428,7 @@ fn priorities_in_order_are_priorities_by_a_sort_of_all() {
 #[test]
 fn a_larger_cluster_costs_a_policy_no_more_instructions() {
     let folder = tempfile::tempdir().expect("a folder");
-    let sandbox = Sandbox::new(&Settings::default()).expect("an engine");
+    let sandbox = Sandbox::new(&settings()).expect("an engine");
     let fuel_of_a_call = |(policy, queues, drawn): (&str, &str, &str), nodes: u32| {
         let text = format!(
             "Experiment(title: \"t\", fleet: Model(nodes: {nodes}, gpus: 8, kind: \"K80\"), predictors: {{\"remaining\": Oracle}}, {queues} \
@@ -439,7 +439,7 @@ fn a_larger_cluster_costs_a_policy_no_more_instructions() {
         std::fs::write(&path, text).expect("written");
         let options = Options { policies: Some(dist().into()), ..Options::default() };
         let plan = plan(&path, &options).expect("a plan");
-        let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
+        let compiled = compiled(&plan);
         let cell = &plan.cells[0];
         let component = sandbox.load(&cell.policy.bytes).expect("a policy");
         let mut policy = Sandboxed::new(&component, cell.setting.limits).expect("an instance");

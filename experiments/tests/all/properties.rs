@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use sandtable::execute::{Compiled, execute};
+use sandtable::execute::execute;
 use sandtable::plan::{Options, Plan, plan};
 use sandtable_hardware::random::Stream;
-use sandtable_runtime::sandbox::Settings;
 
-use crate::help::root;
+use crate::help::{compiled, root};
 
 fn expand(folder: &std::path::Path, spec: &str) -> Plan {
     let path = folder.join("spec.ron");
@@ -18,7 +17,7 @@ fn expand(folder: &std::path::Path, spec: &str) -> Plan {
 
 /// Ends by name.
 fn ends(plan: &Plan) -> Vec<BTreeMap<String, String>> {
-    let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
+    let compiled = compiled(&plan);
     let of = |cell| {
         let files = execute(cell, &compiled).expect("a result").files().expect("files");
         let (_, bytes) = files.iter().find(|(name, _)| name == "jobs.csv").expect("jobs.csv");

@@ -5,7 +5,6 @@ use std::path::Path;
 use sandtable::execute::{Compiled, execute};
 use sandtable::plan::{Options, Plan, plan};
 use sandtable_hardware::random::Stream;
-use sandtable_runtime::sandbox::Settings;
 
 use crate::help::{cells, dist, planned, sandtable};
 
@@ -24,7 +23,7 @@ fn inline(source: &str, more: &str) -> String {
 
 /// The rows of jobs and of the timeline of every cell of a policy.
 fn tables(plan: &Plan) -> Vec<Vec<u8>> {
-    let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
+    let compiled = crate::help::compiled(&plan);
     let mut all = Vec::new();
     for cell in &plan.cells {
         let executed = execute(cell, &compiled).expect("a result");
@@ -114,7 +113,7 @@ fn a_file_is_part_of_what_a_cell_is_and_goes_into_its_bundle() {
 /// The interpreter, compiled once.
 fn compiled() -> Compiled {
     let plan = planned(&spec(1, "Policy(name: \"script\")")).unwrap_or_else(|error| panic!("{error}"));
-    Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled")
+    crate::help::compiled(&plan)
 }
 
 /// What came of a script: nothing, or a fault's kind and words.
