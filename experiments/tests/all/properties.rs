@@ -17,7 +17,7 @@ fn expand(folder: &std::path::Path, spec: &str) -> Plan {
 
 /// Ends by name.
 fn ends(plan: &Plan) -> Vec<BTreeMap<String, String>> {
-    let compiled = compiled(&plan);
+    let compiled = compiled(plan);
     let of = |cell| {
         let files = execute(cell, &compiled).expect("a result").files().expect("files");
         let (_, bytes) = files.iter().find(|(name, _)| name == "jobs.csv").expect("jobs.csv");

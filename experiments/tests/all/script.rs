@@ -23,7 +23,7 @@ fn inline(source: &str, more: &str) -> String {
 
 /// The rows of jobs and of the timeline of every cell of a policy.
 fn tables(plan: &Plan) -> Vec<Vec<u8>> {
-    let compiled = crate::help::compiled(&plan);
+    let compiled = crate::help::compiled(plan);
     let mut all = Vec::new();
     for cell in &plan.cells {
         let executed = execute(cell, &compiled).expect("a result");

@@ -28,11 +28,8 @@ const SECOND: u64 = 1_000_000;
 /// A limit that is unknown, µs: longer than any run.
 const ENDLESS: u64 = 1 << 52;
 
-/// What jobs have more of priority than any of the tier below theirs.
-const TIER: i64 = 1 << 40;
-
-/// Where a job stands: by priority, then by submission.
-type Rank = (i64, Instant, JobId);
+/// Where a job stands: by tier, by priority, then by submission.
+type Rank = (i64, i64, Instant, JobId);
 
 /// The policy.
 pub struct SlurmBackfill {
@@ -178,7 +175,7 @@ impl SlurmBackfill {
         reckoned = self.priorities.reckon(batch.now).or(reckoned);
         if let Some(at) = reckoned {
             let waiting = std::mem::take(&mut self.waiting);
-            let jobs = waiting.iter().filter_map(|rank| cluster.get(rank.2)).filter(|job| job.waits());
+            let jobs = waiting.iter().filter_map(|rank| cluster.get(rank.3)).filter(|job| job.waits());
             self.waiting = jobs.map(|job| self.rank(cluster, job, at)).collect();
         }
         reckoned.is_some()
@@ -192,15 +189,17 @@ impl SlurmBackfill {
     fn rank(&mut self, cluster: &Cluster, job: &Job, at: Instant) -> Rank {
         let need = self.need(job);
         let nodes = need.nodes + u32::from(need.rest > 0);
-        let above = self.tier(job) * TIER;
-        (-self.priorities.of(cluster, job, nodes, at) - above, job.submitted, job.id)
+        (-self.tier(job), -self.priorities.of(cluster, job, nodes, at), job.submitted, job.id)
     }
 
     /// A job takes GPUs from those of lower tiers; without preemption there is one.
     fn tier(&self, job: &Job) -> i64 {
         match self.preempt {
             false => 0,
-            true if self.tier_width > 0.0 => libm::round(f64::from(job.priority) / self.tier_width) as i64,
+            true if self.tier_width > 0.0 => {
+                // A number that has a negative.
+                libm::round(f64::from(job.priority) / self.tier_width).clamp(-1e18, 1e18) as i64
+            }
             true => i64::from(!job.preemptible),
         }
     }
@@ -220,7 +219,7 @@ impl SlurmBackfill {
         let mut after = Bound::Unbounded;
         while let Some(rank) = self.waiting.range((after, Bound::Unbounded)).next().copied() {
             after = Bound::Excluded(rank);
-            let Some(job) = cluster.get(rank.2).filter(|job| job.waits()) else {
+            let Some(job) = cluster.get(rank.3).filter(|job| job.waits()) else {
                 self.waiting.remove(&rank);
                 continue;
             };
@@ -239,7 +238,7 @@ impl SlurmBackfill {
                     false => break,
                 }
             };
-            self.start(cluster, rank.2, &on);
+            self.start(cluster, rank.3, &on);
             free.take(&on);
             self.settled = None;
             self.waiting.remove(&rank);
@@ -274,7 +273,7 @@ impl SlurmBackfill {
             }
         }
         free.take(&on);
-        self.start(cluster, rank.2, &on);
+        self.start(cluster, rank.3, &on);
         self.settled = None;
         self.waiting.remove(&rank);
         true
@@ -291,10 +290,10 @@ impl SlurmBackfill {
     /// Plans waiting jobs one after the other, and starts those whose plan begins now.
     fn plan(&mut self, cluster: &mut Cluster) {
         let now = cluster.now();
-        self.waiting.retain(|rank| cluster.get(rank.2).is_some_and(Job::waits));
+        self.waiting.retain(|rank| cluster.get(rank.3).is_some_and(Job::waits));
         let free = self.free(cluster);
         let mut all: Vec<(Rank, Need)> = Vec::new();
-        all.extend(self.waiting.iter().take(self.depth).map(|rank| (*rank, self.need(cluster.job(rank.2)))));
+        all.extend(self.waiting.iter().take(self.depth).map(|rank| (*rank, self.need(cluster.job(rank.3)))));
         // A plan is there for jobs behind it that could start now: behind the last of these there is nothing to plan.
         let mut fits: BTreeMap<Need, bool> = BTreeMap::new();
         let mut could = |(_, need): &(Rank, Need)| {
@@ -304,7 +303,7 @@ impl SlurmBackfill {
         all.truncate(last.map_or(0, |last| last + 1));
         let ends = self.ends(cluster);
         self.settled = Some(ends.first().map_or(Instant::MAX, |end| end.at));
-        let ids: Vec<JobId> = all.iter().map(|(rank, _)| rank.2).collect();
+        let ids: Vec<JobId> = all.iter().map(|(rank, _)| rank.3).collect();
         let mut planner = Planner {
             now,
             free,
@@ -315,7 +314,7 @@ impl SlurmBackfill {
             whole_nodes: self.whole_nodes,
         };
         for ((rank, need), limit) in all.iter().zip(limits(cluster, &ids)) {
-            if !self.may_start(cluster, cluster.job(rank.2)) {
+            if !self.may_start(cluster, cluster.job(rank.3)) {
                 continue;
             }
             let Some((at, on)) = planner.earliest(need, limit) else { continue };
@@ -323,7 +322,7 @@ impl SlurmBackfill {
                 planner.reserve(at, limit, &on);
                 continue;
             }
-            self.start(cluster, rank.2, &on);
+            self.start(cluster, rank.3, &on);
             planner.start(&on, now / SECOND * SECOND + limit);
             self.waiting.remove(rank);
             self.settled = None;

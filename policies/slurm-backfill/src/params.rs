@@ -58,7 +58,7 @@ pub const PARAMS: [Param; 23] = [
         name: "tier_width",
         kind: Kind::Number { min: 0.0, max: 1e9 },
         default: "0",
-        about: "A job's tier is its own priority divided by this, rounded; Slurm's PriorityTier of partitions, with PreemptType=preempt/partition_prio. 0: there are two tiers, and the higher one is of jobs that may not be preempted.",
+        about: "A job's tier is its own priority divided by this, rounded, halves away from 0; Slurm's PriorityTier of partitions, with PreemptType=preempt/partition_prio. 0: there are two tiers, and the higher one is of jobs that may not be preempted.",
     },
     Param {
         name: "requeued",

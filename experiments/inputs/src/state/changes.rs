@@ -229,13 +229,24 @@ impl State {
     fn in_queue(&self, mut job: StateJob, name: Option<&str>) -> Result<StateJob, String> {
         let Some(name) = name else { return Ok(job) };
         let Some(queue) = self.queues.iter().find(|queue| queue.name == name) else {
-            let near = nearest(name, self.queues.iter().map(|queue| queue.name.as_str()));
-            return Err(format!("job {:?}: no queue {name:?}{}", job.id, suggested(near)));
+            let names: Vec<&str> = self.queues.iter().map(|queue| queue.name.as_str()).collect();
+            let near = nearest(name, names.iter().copied());
+            let known = || format!(": expected one of {}", names.join(", "));
+            return Err(format!(
+                "job {:?}: no queue {name:?}{}",
+                job.id,
+                near.map_or_else(known, |near| suggested(Some(near)))
+            ));
         };
+        if let (Some(limit), Some(most)) = (job.limit_s, queue.most_s)
+            && limit > most
+        {
+            return Err(format!("job {:?}: expected a limit of at most {most} s in {name:?}, found {limit} s", job.id));
+        }
         job.queues = vec![queue.name.clone()];
         let by_tier = self.source.scheduler.as_ref().is_some_and(|of| of.preempts == Some(Preempts::Tier));
-        let gives_way = |mode| matches!(mode, QueuePreempts::Requeue | QueuePreempts::Cancel);
-        job.preemptible = queue.preempt.filter(|_| by_tier).map(gives_way);
+        let gives_way = matches!(queue.preempt, Some(QueuePreempts::Requeue | QueuePreempts::Cancel));
+        job.preemptible = by_tier.then_some(gives_way);
         Ok(job)
     }
 }

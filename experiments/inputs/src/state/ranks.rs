@@ -6,8 +6,11 @@ use super::document::{Association, Preempts, State};
 use super::jobs::StateJob;
 
 /// How far priorities of jobs of one tier are from those of the next at the same place in it, where jobs of a higher tier take GPUs from those of lower
-/// ones: a policy is told so, and no change to a cluster may move it. A priority of more than half of it stands at its tier's end.
-pub const TIER_WIDTH: f64 = 16_777_216.0;
+/// ones: a policy is told so, and no change to a cluster may move it. Of priorities that change one of more than half of it stands at its tier's end.
+pub const TIER_WIDTH: f64 = 134_217_728.0;
+
+/// So many tiers there can be of that width; those above count as one.
+const TIERS: f64 = 16.0;
 
 /// Priorities by what jobs say: a job of a higher tier comes before any of a lower one.
 pub(super) struct Ranks {
@@ -40,7 +43,8 @@ impl Ranks {
         let most = if in_widths { TIER_WIDTH / 2.0 - 1.0 } else { f64::from(i32::MAX) };
         let mut steps: Vec<f64> = all.iter().map(|(tier, _)| *tier).collect();
         steps.dedup();
-        let step = |tier: f64| steps.iter().position(|step| *step == tier).unwrap_or(0) as f64;
+        let most_steps = if in_widths { TIERS - 1.0 } else { f64::INFINITY };
+        let step = |tier: f64| (steps.iter().position(|step| *step == tier).unwrap_or(0) as f64).min(most_steps);
         let is_whole = |(tier, priority): &(f64, f64)| {
             let value = priority + step(*tier) * apart;
             *priority == libm::trunc(*priority) && priority.abs() <= most && value.abs() <= f64::from(i32::MAX)
@@ -59,11 +63,12 @@ impl Ranks {
         ranks
     }
 
-    /// The tier of a job's queue, the highest of several, and its priority.
+    /// The tier of a job's queue, the highest of several, or the lowest of all where it is in none; and its priority.
     fn stands(&self, job: &StateJob) -> (f64, f64) {
         let tiers = job.queues.iter().filter_map(|queue| self.tiers.get(queue).copied());
+        let lowest = || self.tiers.values().copied().min_by(f64::total_cmp).unwrap_or(0.0);
         let share = || self.shares.get(&(job.account.clone(), job.user.clone())).copied().unwrap_or(0.0);
-        (tiers.fold(0.0, f64::max), job.priority.unwrap_or_else(share))
+        (tiers.max_by(f64::total_cmp).unwrap_or_else(lowest), job.priority.unwrap_or_else(share))
     }
 
     /// A job's priority.
@@ -121,6 +126,9 @@ mod tests {
         assert_eq!(ranks_where(&preempts, &large), [2, 1, 0]);
         let changing = json!({"preempts": "tier", "priority": {"age": 10.0}});
         assert_eq!(ranks_where(&changing, &large), [width / 2 - 1, width / 2 - 1, 0]);
+        // In no queue it is in the lowest.
+        let added = [json!({"priority": 1, "queues": ["low"]}), json!({"priority": 2})];
+        assert_eq!(ranks_where(&preempts, &added), [1, 2]);
         // One that says no priority has what its user's share gives it.
         let added = [json!({"user": "u", "account": "a"}), json!({"user": "v", "account": "a"})];
         assert_eq!(ranks(&json!({"fair_share": 1000.0}), &added), [750, 0]);

@@ -11,7 +11,7 @@ fn golden(name: &str) -> String {
     std::fs::read_to_string(root().join("experiments/tests/goldens").join(name)).expect("a golden")
 }
 
-/// Captured while 47 jobs of three tiers waited, some of them to begin anew, and when they started in the end.
+/// Captured while 47 jobs of three tiers waited, some of them to begin anew, and when they started in the end; none was preempted.
 #[test]
 fn a_forecast_follows_the_tiers_of_a_real_slurm() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -61,10 +61,16 @@ fn an_added_job_takes_the_gpus_of_lower_tiers() {
     jobs.iter_mut().find(|job| job["id"] == json!("46")).expect("it runs")["preemptible"] = json!(false);
     std::fs::write(folder.path().join("now.json"), state.to_string()).expect("written");
     assert!(start(folder.path(), "high", &[]) > 1.0);
+    // In no queue it is where the lowest partition's jobs are.
+    let add = ["--add", "name=mine,gpus=8,gpus_per_node=4,limit=1min"];
+    let found = rows(folder.path(), &add);
+    assert!(found.iter().any(|((job, ..), row)| job == "mine" && row["start_p50_s"].as_f64() > Some(1.0)));
     let refused = what_if(folder.path(), &["--add", "name=mine,gpus=1,limit=1min,queue=hig"]);
     assert!(
         refused.code == 2 && refused.stderr.contains("job \"mine\": no queue \"hig\": did you mean \"high\"?"),
         "{}",
         refused.stderr
     );
+    let refused = what_if(folder.path(), &["--add", "name=mine,gpus=1,limit=1min,queue=batch"]);
+    assert!(refused.stderr.contains("no queue \"batch\": expected one of low, kept, mid, high"), "{}", refused.stderr);
 }

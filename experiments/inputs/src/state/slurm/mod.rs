@@ -2,6 +2,7 @@
 //! names.
 
 mod jobs;
+mod preemption;
 mod shares;
 mod text;
 
@@ -178,10 +179,11 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     let mut queues = named(partitions, "PartitionName", partition)?;
     let most = queues.iter().filter_map(|queue| Some((queue["name"].as_str()?.to_string(), queue["most_s"].as_f64()?)));
     capture.most = most.collect();
-    // A suspended job keeps its GPUs.
-    let gives_way = |queue: &&Value| matches!(queue["preempt"].as_str(), Some("requeue" | "cancel"));
-    let names = queues.iter().filter(gives_way).filter_map(|queue| queue["name"].as_str().map(str::to_string));
-    capture.gives_way = preempts_by_tier(config).then(|| names.collect());
+    capture.gives_way = preemption::gives_way(config, &queues);
+    let mut scheduler = scheduler(config, backfilled(of("sdiag.txt"), at));
+    if capture.gives_way.is_some() {
+        scheduler["preempts"] = "tier".into();
+    }
     let reservations = capture.read(
         "reservations",
         of("scontrol-show-reservation.txt"),
@@ -210,7 +212,7 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     Ok(lean(json!({
         "sandtable": super::FORM,
         "at": at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        "source": {"kind": "slurm", "version": version, "scheduler": scheduler(config, backfilled(of("sdiag.txt"), at))},
+        "source": {"kind": "slurm", "version": version, "scheduler": scheduler},
         "levels": level_names,
         "nodes": nodes,
         "queues": queues,
@@ -352,8 +354,6 @@ fn health(state: &str) -> &'static str {
 }
 
 fn partition(of: &Text<'_>) -> Result<Value, String> {
-    let mode = of.get("PreemptMode").unwrap_or("OFF").to_lowercase();
-    let known = ["off", "requeue", "suspend", "cancel"];
     Ok(json!({
         "name": of.get("PartitionName"),
         "kind": "partition",
@@ -362,7 +362,7 @@ fn partition(of: &Text<'_>) -> Result<Value, String> {
         "weight": of.number("PriorityJobFactor")?,
         "default_s": of.span("DefaultTime")?,
         "most_s": of.span("MaxTime")?,
-        "preempt": known.iter().find(|known| mode.starts_with(**known)),
+        "preempt": preemption::mode(of.get("PreemptMode").unwrap_or("OFF")),
         "grace_s": of.number("GraceTime")?.filter(|grace| *grace > 0.0),
     }))
 }
@@ -421,13 +421,6 @@ fn configured<'a>(config: &'a str, key: &str) -> Option<&'a str> {
     line.split_once('=').map(|(_, value)| value.trim())
 }
 
-/// Whether jobs of partitions of a higher tier have those of lower ones begin anew.
-fn preempts_by_tier(config: &str) -> bool {
-    let requeues =
-        configured(config, "PreemptMode").is_some_and(|modes| modes.split(',').any(|mode| mode == "REQUEUE"));
-    requeues && configured(config, "PreemptType") == Some("preempt/partition_prio")
-}
-
 /// How the cluster is scheduled, by its configuration.
 fn scheduler(config: &str, backfilled: Option<f64>) -> Value {
     let of = |key: &str| configured(config, key);
@@ -447,7 +440,6 @@ fn scheduler(config: &str, backfilled: Option<f64>) -> Value {
         "depth": backfill.then(|| parameter("bf_max_job_test").unwrap_or(500.0)),
         "window_s": backfill.then(|| parameter("bf_window").unwrap_or(1440.0) * 60.0),
         "priority": shares::multifactor(of),
-        "preempts": preempts_by_tier(config).then_some("tier"),
     })
 }
 
