@@ -273,6 +273,7 @@ pub(super) const CHANGES: &[(&str, &str, &str)] = &[
     ("Change.Add.at", "5min", "6min"),
     ("Change.Add.user", "user: \"u\"", "user: \"v\""),
     ("Change.Add.account", "account: \"a\"", "account: \"b\""),
+    ("Change.Add.queue", "priority: 3", "priority: 3, queue: \"q\""),
     ("Change.Add.kinds", "kinds: [\"g\"]", "kinds: []"),
     ("Change.Add.priority", "priority: 3", "priority: 4"),
     ("Change.AddNodes.nodes", "nodes: 3", "nodes: 4"),
