@@ -32,6 +32,17 @@ fn rows(folder: &Path, more: &[&str]) -> BTreeMap<(String, String, bool), Value>
     ran.stdout.lines().map(of).collect()
 }
 
+/// How far off forecasts of so many jobs are from when `log.txt` says that they started, seconds: half of them, and nine of ten, are no further off.
+fn off(folder: &Path, jobs: usize, policy: &[&str]) -> (f64, f64) {
+    let asked = [&["--run-times", "known=log.txt", "--recorded", "log.txt"], policy].concat();
+    let time = |row: &Value, of: &str| row[of].as_f64().expect("a time");
+    let of = |row: &Value| (time(row, "start_p50_s") - time(row, "recorded_start_s")).abs();
+    let mut off: Vec<f64> = rows(folder, &asked).values().map(of).collect();
+    off.sort_by(f64::total_cmp);
+    assert_eq!(off.len(), jobs);
+    (off[(jobs - 1) / 2], off[(jobs - 1) * 9 / 10])
+}
+
 #[needs("data:cluster-state")]
 #[test]
 fn a_forecast_that_knows_of_a_drain_is_nearer_to_what_a_real_slurm_did() {

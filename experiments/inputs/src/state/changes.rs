@@ -245,8 +245,7 @@ impl State {
         }
         job.queues = vec![queue.name.clone()];
         let by_tier = self.source.scheduler.as_ref().is_some_and(|of| of.preempts == Some(Preempts::Tier));
-        let gives_way = matches!(queue.preempt, Some(QueuePreempts::Requeue | QueuePreempts::Cancel));
-        job.preemptible = by_tier.then_some(gives_way);
+        job.preemptible = by_tier.then(|| queue.preempt.is_some_and(QueuePreempts::frees));
         Ok(job)
     }
 }

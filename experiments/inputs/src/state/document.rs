@@ -417,6 +417,13 @@ pub enum QueuePreempts {
     LowerPriority,
 }
 
+impl QueuePreempts {
+    /// Whether a job that is preempted so loses its GPUs; a suspended one keeps them.
+    pub(super) fn frees(self) -> bool {
+        matches!(self, QueuePreempts::Requeue | QueuePreempts::Cancel)
+    }
+}
+
 /// `order` of a queue.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "kebab-case")]

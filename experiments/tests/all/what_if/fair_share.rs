@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{rows, what_if};
+use super::{off, what_if};
 use crate::help::{dist, root, sandtable, told};
 
 /// A real Slurm with accounts, captured while 61 jobs of four users waited, and what its accounting said in the end.
@@ -14,17 +14,7 @@ fn a_forecast_follows_the_fair_share_of_a_real_slurm() {
     for (golden, name) in [("slurm-fair-share-now.json", "now.json"), ("slurm-fair-share-log.txt", "log.txt")] {
         std::fs::copy(root().join("experiments/tests/goldens").join(golden), folder.path().join(name)).expect("copied");
     }
-    // Half of the forecasts, and nine of ten, are no further off than so many seconds.
-    let off = |policy: &[&str]| {
-        let asked = [&["--run-times", "known=log.txt", "--recorded", "log.txt"], policy].concat();
-        let of = |row: &Value| {
-            (row["start_p50_s"].as_f64().expect("a time") - row["recorded_start_s"].as_f64().expect("a time")).abs()
-        };
-        let mut off: Vec<f64> = rows(folder.path(), &asked).values().map(of).collect();
-        off.sort_by(f64::total_cmp);
-        assert_eq!(off.len(), 61);
-        (off[30], off[54])
-    };
+    let off = |policy: &[&str]| off(folder.path(), 61, policy);
     let (follows, stays) = (off(&[]), off(&["--policy", "slurm-backfill,weight_age=0,weight_fair_share=0"]));
     // By its name it is the cluster's too, but for what is asked for.
     assert_eq!(off(&["--policy", "slurm-backfill"]), follows);

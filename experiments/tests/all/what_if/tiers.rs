@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{rows, what_if};
+use super::{off, rows, what_if};
 use crate::help::{root, told};
 
 fn golden(name: &str) -> String {
@@ -18,17 +18,7 @@ fn a_forecast_follows_the_tiers_of_a_real_slurm() {
     for (name, to) in [("slurm-tiers-now.json", "now.json"), ("slurm-tiers-log.txt", "log.txt")] {
         std::fs::write(folder.path().join(to), golden(name)).expect("written");
     }
-    // Half of the forecasts, and nine of ten, are no further off than so many seconds.
-    let off = |policy: &[&str]| {
-        let asked = [&["--run-times", "known=log.txt", "--recorded", "log.txt"], policy].concat();
-        let of = |row: &Value| {
-            (row["start_p50_s"].as_f64().expect("a time") - row["recorded_start_s"].as_f64().expect("a time")).abs()
-        };
-        let mut off: Vec<f64> = rows(folder.path(), &asked).values().map(of).collect();
-        off.sort_by(f64::total_cmp);
-        assert_eq!(off.len(), 47);
-        (off[23], off[42])
-    };
+    let off = |policy: &[&str]| off(folder.path(), 47, policy);
     let (follows, fifo) = (off(&[]), off(&["--policy", "fifo"]));
     told(&format!("off by {:.1} and {:.1} s; {:.1} and {:.1} s under fifo", follows.0, follows.1, fifo.0, fifo.1));
     assert!(follows.0 <= 2.0 && follows.1 <= 15.0);
@@ -47,24 +37,23 @@ fn an_added_job_takes_the_gpus_of_lower_tiers() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("now.json"), state.to_string()).expect("written");
     let start = |folder: &Path, queue: &str, more: &[&str]| {
-        let add = format!("name=mine,gpus=8,gpus_per_node=4,limit=1min,queue={queue}");
+        let add = format!("name=mine,gpus=8,gpus_per_node=4,limit=1min{queue}");
         let found = rows(folder, &[&["--add", &add, "--job", "mine"], more].concat());
         let (_, row) = found.iter().find(|((job, ..), _)| job == "mine").expect("its row");
         row["start_p50_s"].as_f64().expect("it starts")
     };
-    for (queue, takes) in [("high", true), ("mid", true), ("low", false), ("kept", false)] {
+    // In no queue it is where the lowest partition's jobs are.
+    for (queue, takes) in
+        [(",queue=high", true), (",queue=mid", true), (",queue=low", false), (",queue=kept", false), ("", false)]
+    {
         let at = start(folder.path(), queue, &[]);
         assert_eq!(at <= 1.0, takes, "{queue}: {at}");
     }
-    assert!(start(folder.path(), "high", &["--policy", "slurm-backfill,preempt=false"]) > 1.0);
+    assert!(start(folder.path(), ",queue=high", &["--policy", "slurm-backfill,preempt=false"]) > 1.0);
     let jobs = state["jobs"].as_array_mut().expect("jobs");
     jobs.iter_mut().find(|job| job["id"] == json!("46")).expect("it runs")["preemptible"] = json!(false);
     std::fs::write(folder.path().join("now.json"), state.to_string()).expect("written");
-    assert!(start(folder.path(), "high", &[]) > 1.0);
-    // In no queue it is where the lowest partition's jobs are.
-    let add = ["--add", "name=mine,gpus=8,gpus_per_node=4,limit=1min"];
-    let found = rows(folder.path(), &add);
-    assert!(found.iter().any(|((job, ..), row)| job == "mine" && row["start_p50_s"].as_f64() > Some(1.0)));
+    assert!(start(folder.path(), ",queue=high", &[]) > 1.0);
     let refused = what_if(folder.path(), &["--add", "name=mine,gpus=1,limit=1min,queue=hig"]);
     assert!(
         refused.code == 2 && refused.stderr.contains("job \"mine\": no queue \"hig\": did you mean \"high\"?"),

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::configured;
+use crate::state::document::QueuePreempts;
 
 /// What becomes of a partition's jobs, by its `PreemptMode`; with `GANG` there may be two words.
 pub(super) fn mode(text: &str) -> Option<&'static str> {
@@ -13,9 +15,9 @@ pub(super) fn mode(text: &str) -> Option<&'static str> {
     text.split(',').find_map(of)
 }
 
-/// Partitions whose jobs lose their GPUs to those of higher tiers; none: no job does. A suspended job keeps its GPUs.
+/// Partitions whose jobs lose their GPUs to those of higher tiers; none: no job does.
 pub(super) fn gives_way(config: &str, partitions: &[Value]) -> Option<BTreeSet<String>> {
-    let loses = |of: &&Value| matches!(of["preempt"].as_str(), Some("requeue" | "cancel"));
+    let loses = |of: &&Value| QueuePreempts::deserialize(&of["preempt"]).is_ok_and(QueuePreempts::frees);
     let names = partitions.iter().filter(loses).filter_map(|of| of["name"].as_str().map(str::to_string));
     let names: BTreeSet<String> = names.collect();
     (configured(config, "PreemptType") == Some("preempt/partition_prio") && !names.is_empty()).then_some(names)
