@@ -1,4 +1,4 @@
-//! The modules of each crate use each other in one direction only: the graph of modules has no circle.
+//! The modules of each crate use each other in one direction only: the graph of modules has no circle. Fuzz targets are built of what a release is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -196,4 +196,29 @@ fn a_circle_is_found_wherever_its_uses_are_written() {
     write("b/inner.rs", "use super::super::c::f; use super::other::g;");
     write("b/other.rs", "use super::inner::f;");
     assert_eq!(circle(&graph(folder.path())).expect("a circle").join(" "), "b::inner b::other b::inner");
+}
+
+/// What is fuzzed is linked to what a release build has compiled: the same versions, at the same levels.
+#[test]
+fn fuzz_targets_are_built_of_the_dependencies_of_a_release() {
+    let read = |file: &str| std::fs::read_to_string(root().join(file)).expect("a text");
+    let packages = |file: &str| -> BTreeSet<String> {
+        let named = |block: &str| block.lines().take(2).collect::<Vec<_>>().join(" ");
+        read(file).split("[[package]]\n").skip(1).map(named).collect()
+    };
+    let theirs = packages("Cargo.lock");
+    let own = ["name = \"libfuzzer-sys\" ", "name = \"sandtable-fuzz\" "];
+    let is_own = |package: &String| own.iter().any(|own| package.starts_with(own));
+    let others: Vec<String> = packages("fuzz/Cargo.lock")
+        .into_iter()
+        .filter(|package| !theirs.contains(package) && !is_own(package))
+        .collect();
+    assert!(others.is_empty(), "copy Cargo.lock to fuzz/ and run `cargo metadata` there: {others:?}");
+    let small = |file: &str| -> BTreeSet<String> {
+        let named = |block: &str| block.split_once("]\nopt-level = \"s\"\n").map(|(name, _)| name.to_string());
+        read(file).split("[profile.release.package.").filter_map(named).collect()
+    };
+    let small_here: BTreeSet<String> =
+        small("Cargo.toml").into_iter().filter(|name| !name.starts_with("sandtable")).collect();
+    assert!(small_here.len() > 5 && small_here == small("fuzz/Cargo.toml"));
 }

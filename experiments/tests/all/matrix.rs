@@ -11,7 +11,7 @@ use sandtable::plan::{Cell, Options, Plan, plan};
 use sandtable_needs::needs;
 use sandtable_runtime::sandbox::{Settings, Variation};
 
-use crate::help::{dist, root, told};
+use crate::help::{dist, root, settings, told};
 
 /// A policy that asks a predictor, on a profile of measured pairs.
 const SPEC: &str = "Experiment(title: \"ways\", fleet: Model(nodes: 2, gpus: 4, kind: \"RTX-3090\", speed: 1.0, sharing: Packed(2)), \
@@ -35,7 +35,7 @@ fn cut(spec: &Path, of_each: usize) -> Plan {
 }
 
 fn compiled(plan: &Plan, variation: Variation) -> Compiled {
-    let settings = Settings { variation, ..Settings::default() };
+    let settings = Settings { variation, ..settings() };
     Compiled::new(&settings, plan.cells.iter()).expect("compiled")
 }
 

@@ -6,7 +6,7 @@ use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::output;
 use sandtable_plan::artifact::built::{Language, keep_built};
 use sandtable_plan::artifact::manifest::{self, ManifestEntry};
-use sandtable_plan::artifact::{package_of, sources_of, workspace_above};
+use sandtable_plan::artifact::{sources_of, workspace_above};
 
 use crate::authoring::guests::{build_folder, name_of, tool};
 use crate::authoring::{build, quick};
@@ -111,15 +111,16 @@ fn shared(names: &[&String], output: Option<&Path>, check: bool) -> Result<ExitC
     }
     let toolchain = build::toolchain()?;
     std::fs::create_dir_all(&dist).map_err(|error| Error::file("make", &dist, &error))?;
-    for name in names {
-        let bytes = build::build(&root, &package_of(name), name, &toolchain)?;
+    build::build_each(&root, &names, &toolchain, |name, bytes| {
+        let bytes = bytes?;
         let path = dist.join(format!("{name}.wasm"));
         output::write(&path, &bytes)?;
         let component = sandtable_core::digest::digest(&bytes);
         ui::result(&format!("{name}  {} B  {}\n", bytes.len(), &component[..10]));
         let sources = manifest::sources(&root, name)?;
         manifest.insert(name.to_string(), ManifestEntry { component, sources, rustc: toolchain.version.clone() });
-    }
+        Ok(())
+    })?;
     manifest::write(&dist, &manifest)?;
     Ok(ExitCode::Done)
 }
@@ -128,29 +129,41 @@ fn shared(names: &[&String], output: Option<&Path>, check: bool) -> Result<ExitC
 fn check_all(root: &Path, dist: &Path, names: &[&str], manifest: &manifest::Manifest) -> Result<ExitCode, Error> {
     let toolchain = build::toolchain().ok();
     let mut code = ExitCode::Done;
-    for name in names {
+    let mut say = |name: &str, verdict: Result<String, &str>| match verdict {
+        Ok(how) => ui::result(&format!("{name}: {how}\n")),
+        Err(why) => {
+            code = ExitCode::CheckFailed;
+            ui::note(&format!("error: {name}: {why}\nhint: `just policies {name}`"));
+        }
+    };
+    let component = |name: &str| {
         let path = dist.join(format!("{name}.wasm"));
-        let bytes = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
-        let digest = sandtable_core::digest::digest(&bytes);
-        let verdict = match manifest.get(*name) {
-            None => Err("not in the manifest".to_string()),
-            Some(entry) if entry.component != digest => Err("the component is not the manifest's".into()),
-            Some(entry) if entry.sources != manifest::sources(root, name)? => Err("its sources have changed".into()),
-            Some(entry) => match toolchain.as_ref().filter(|toolchain| toolchain.version == entry.rustc) {
-                Some(toolchain) if build::build(root, &package_of(name), name, toolchain)? == bytes => {
-                    Ok("bytes rebuilt and equal".to_string())
-                }
-                Some(_) => Err("a rebuild gives other bytes".into()),
-                None => Ok(format!("sources as in the manifest; bytes not compared, no {} here", entry.rustc)),
-            },
-        };
-        match verdict {
-            Ok(how) => ui::result(&format!("{name}: {how}\n")),
-            Err(why) => {
-                code = ExitCode::CheckFailed;
-                ui::note(&format!("error: {name}: {why}\nhint: `just policies {name}`"));
+        std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))
+    };
+    let mut built_again = Vec::new();
+    for name in names {
+        let digest = sandtable_core::digest::digest(&component(name)?);
+        match manifest.get(*name) {
+            None => say(name, Err("not in the manifest")),
+            Some(entry) if entry.component != digest => say(name, Err("the component is not the manifest's")),
+            Some(entry) if entry.sources != manifest::sources(root, name)? => {
+                say(name, Err("its sources have changed"));
+            }
+            Some(entry) if toolchain.as_ref().is_some_and(|here| here.version == entry.rustc) => {
+                built_again.push(*name);
+            }
+            Some(entry) => {
+                say(name, Ok(format!("sources as in the manifest; bytes not compared, no {} here", entry.rustc)));
             }
         }
+    }
+    if let Some(toolchain) = toolchain {
+        build::build_each(root, &built_again, &toolchain, |name, bytes| {
+            let is_equal = bytes? == component(name)?;
+            let equal = || "bytes rebuilt and equal".to_string();
+            say(name, is_equal.then(equal).ok_or("a rebuild gives other bytes"));
+            Ok(())
+        })?;
     }
     Ok(code)
 }
