@@ -18,7 +18,7 @@ use crate::ui;
 /// A cluster as it is.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum CaptureCommand {
-    /// Read a cluster that Slurm schedules, by `scontrol show`, `sdiag` and `sshare`.
+    /// Read a cluster that Slurm schedules, by `scontrol show`, `sdiag`, `sshare` and `sacctmgr show qos`.
     Slurm(SlurmArgs),
     /// Read a Kubernetes cluster from dumped objects: of Kueue, Volcano or KAI, or pods alone.
     #[command(visible_alias = "kai")]

@@ -205,8 +205,10 @@ fn no_name_is_left_of_a_document_with_pseudonyms() {
 fn a_cluster_is_only_read() {
     for command in &slurm::COMMANDS {
         // `sdiag` with any option may reset what it shows.
-        let only_reads =
-            command.argv[..] == ["sdiag"] || command.argv[0] == "sshare" || command.argv[..2] == ["scontrol", "show"];
+        let only_reads = matches!(
+            command.argv,
+            ["sdiag"] | ["sshare", ..] | ["scontrol", "show", ..] | ["sacctmgr", "--readonly", _, "show", ..]
+        );
         assert!(only_reads, "{}", command.file);
         assert!(command.argv[1..].iter().all(|word| !word.contains('=')), "{}", command.file);
     }

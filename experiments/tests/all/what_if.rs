@@ -2,6 +2,7 @@
 
 mod conditions;
 mod fair_share;
+mod qos;
 mod tiers;
 
 use std::collections::BTreeMap;

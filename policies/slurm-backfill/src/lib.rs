@@ -45,9 +45,14 @@ pub struct SlurmBackfill {
     preempt: bool,
     /// In own priorities; 0: whether jobs may be preempted is their tier.
     tier_width: f64,
+    /// Whether jobs of higher tiers come before others, whatever their priority.
+    tiers_first: bool,
     /// µs until a job that was preempted may start again; and when those may that have to wait.
     requeued: u64,
     held_back: BTreeMap<JobId, Instant>,
+    /// When jobs were preempted last, where that counts as their submission.
+    preempted: BTreeMap<JobId, Instant>,
+    preempted_last: bool,
     priorities: Priorities,
     waiting: BTreeSet<Rank>,
     /// When the main scheduler looks next.
@@ -84,8 +89,11 @@ impl Policy for SlurmBackfill {
             whole_nodes: config.flag("whole_nodes"),
             preempt: config.flag("preempt"),
             tier_width: config.number("tier_width"),
+            tiers_first: config.flag("tiers_first"),
             requeued: config.micros("requeued"),
             held_back: BTreeMap::new(),
+            preempted: BTreeMap::new(),
+            preempted_last: config.flag("preempted_last"),
             priorities: Priorities::new(config, setup)?,
             waiting: BTreeSet::new(),
             look: None,
@@ -153,6 +161,7 @@ impl SlurmBackfill {
                 Event::JobEnded(end) => {
                     reckoned = self.priorities.reckon(end.at).or(reckoned);
                     self.priorities.stops(end.job, end.at);
+                    self.preempted.remove(&end.job);
                 }
                 Event::JobChanged(change) => {
                     reckoned = self.priorities.reckon(change.at).or(reckoned);
@@ -189,7 +198,13 @@ impl SlurmBackfill {
     fn rank(&mut self, cluster: &Cluster, job: &Job, at: Instant) -> Rank {
         let need = self.need(job);
         let nodes = need.nodes + u32::from(need.rest > 0);
-        (-self.tier(job), -self.priorities.of(cluster, job, nodes, at), job.submitted, job.id)
+        let (tier, priority) = (self.tier(job), self.priorities.of(cluster, job, nodes, at));
+        let submitted = self.preempted.get(&job.id).copied().unwrap_or(job.submitted);
+        match self.tiers_first {
+            true => (-tier, -priority, submitted, job.id),
+            // What tells the tier is no priority.
+            false => (0, libm::round(tier as f64 * self.tier_width) as i64 - priority, submitted, job.id),
+        }
     }
 
     /// A job takes GPUs from those of lower tiers; without preemption there is one.
@@ -268,6 +283,9 @@ impl SlurmBackfill {
         for Candidate { job, on, .. } in victims {
             cluster.kill(job);
             free.give_back(&on);
+            if self.preempted_last {
+                self.preempted.insert(job, cluster.now());
+            }
             if self.requeued > 0 {
                 self.held_back.insert(job, cluster.now() + self.requeued);
             }

@@ -5,7 +5,7 @@ use sandtable_policy::{Kind, Param};
 const SECONDS: Kind = Kind::Number { min: 0.0, max: 1e6 };
 const WEIGHT: Kind = Kind::Number { min: 0.0, max: 1e9 };
 
-pub const PARAMS: [Param; 23] = [
+pub const PARAMS: [Param; 25] = [
     Param {
         name: "tick",
         kind: SECONDS,
@@ -61,10 +61,22 @@ pub const PARAMS: [Param; 23] = [
         about: "A job's tier is its own priority divided by this, rounded, halves away from 0; Slurm's PriorityTier of partitions, with PreemptType=preempt/partition_prio. 0: there are two tiers, and the higher one is of jobs that may not be preempted.",
     },
     Param {
+        name: "tiers_first",
+        kind: Kind::Flag,
+        default: "true",
+        about: "Whether jobs of higher tiers come first. If not, tiers say only which jobs take GPUs from others, as with PreemptType=preempt/qos, and what a job's priority has above its tier's says which come first.",
+    },
+    Param {
         name: "requeued",
         kind: SECONDS,
         default: "120",
         about: "Seconds until a job that was preempted may start again.",
+    },
+    Param {
+        name: "preempted_last",
+        kind: Kind::Flag,
+        default: "true",
+        about: "Whether a job that was preempted comes behind those of equal priority that were submitted before that, as with priority/multifactor; with priority/basic it keeps its place.",
     },
     Param {
         name: "weight_age",

@@ -59,7 +59,7 @@ impl Nodes {
         Some(found)
     }
 
-    /// So many of these nodes, as `sched/backfill` and `select/cons_tres` choose them: the row of neighbours with the fewest free GPUs in all that is long
+    /// So many of these nodes, as `select/cons_tres` seems to choose them (a reconstruction): the row of neighbours with the fewest free GPUs in all that is long
     /// enough, of it the first nodes, or the one with the fewest free GPUs; where none is, the row with the most free GPUs, and the rest likewise.
     fn neighbours(&self, nodes: &[usize], count: usize) -> Vec<usize> {
         let free = |row: &[usize]| row.iter().map(|node| u64::from(self.free[*node])).sum::<u64>();

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::check::check;
-use super::document::{Drain, NodeState, Preempts, QueuePreempts, State, StateNode};
+use super::document::{Drain, NodeState, Preempts, QueueKind, QueuePreempts, State, StateNode};
 use super::jobs::{After, AfterWhen, JobState, Shape, StateJob};
 
 /// A change to a cluster's state. Times are counted from its instant.
@@ -243,9 +243,15 @@ impl State {
         {
             return Err(format!("job {:?}: expected a limit of at most {most} s in {name:?}, found {limit} s", job.id));
         }
-        job.queues = vec![queue.name.clone()];
-        let by_tier = self.source.scheduler.as_ref().is_some_and(|of| of.preempts == Some(Preempts::Tier));
-        job.preemptible = by_tier.then(|| queue.preempt.is_some_and(QueuePreempts::frees));
+        let (names, by) = match queue.kind {
+            QueueKind::Qos => (&mut job.charges, Preempts::Qos),
+            _ => (&mut job.queues, Preempts::Tier),
+        };
+        names.push(queue.name.clone());
+        let preempts = self.source.scheduler.as_ref().and_then(|of| of.preempts) == Some(by);
+        let is_named = || self.queues.iter().any(|of| of.preempts.contains(&queue.name));
+        job.preemptible =
+            preempts.then(|| queue.preempt.is_some_and(QueuePreempts::frees) && (by == Preempts::Tier || is_named()));
         Ok(job)
     }
 }

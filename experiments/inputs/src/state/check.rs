@@ -19,6 +19,11 @@ pub(super) fn check(state: &State) -> Result<(), String> {
     let queues: BTreeMap<&str, Option<&str>> =
         state.queues.iter().map(|queue| (queue.name.as_str(), queue.parent.as_deref())).collect();
     acyclic(&queues)?;
+    for queue in &state.queues {
+        if let Some(other) = queue.preempts.iter().find(|other| !queues.contains_key(other.as_str())) {
+            return Err(format!("queue {:?}: preempts: no queue {other:?}", queue.name));
+        }
+    }
     associations(&state.associations)?;
     let nodes: BTreeMap<&str, &StateNode> = state.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let (mut held, mut counts) = (BTreeMap::new(), BTreeMap::<&str, u64>::new());

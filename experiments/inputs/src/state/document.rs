@@ -166,6 +166,9 @@ pub struct StateQueue {
     pub default_s: Option<f64>,
     /// How its jobs are preempted.
     pub preempt: Option<QueuePreempts>,
+    /// Queues whose jobs lose their GPUs to those of this one.
+    #[serde(default)]
+    pub preempts: Vec<String>,
     /// Time that a preempted job has.
     pub grace_s: Option<f64>,
     /// Not preempted before.
@@ -450,6 +453,8 @@ pub enum Order {
 pub enum Preempts {
     /// Those of queues of a lower tier.
     Tier,
+    /// Those of the qualities of service that another's names.
+    Qos,
 }
 
 /// `placement` of a scheduler.

@@ -10,6 +10,7 @@ pub mod kube;
 mod lean;
 mod model;
 mod pseudonyms;
+mod qualities;
 mod queues;
 mod ranks;
 mod reasons;

@@ -41,8 +41,11 @@ impl State {
         tiers.next().is_some_and(|first| tiers.any(|tier| tier != first))
     }
 
-    /// Users with their parts of the accounts that they are in.
+    /// Users with their parts of the accounts that they are in; where these are no queues there are none.
     pub fn members(&self) -> Vec<Member> {
+        if self.limits_qualities() {
+            return Vec::new();
+        }
         let of = |association: &Association| {
             let user = plain(association.user.clone()?);
             let queue =
@@ -85,12 +88,17 @@ impl State {
         all
     }
 
-    /// The queues that share GPUs out, groups before those in them; of Slurm these are accounts. GPUs are counted over all kinds that nodes have which take jobs. In Kueue a queue's limit is its quota and what
+    /// Kinds of GPU of nodes that take jobs.
+    pub(super) fn kinds(&self) -> BTreeSet<&str> {
+        let up = self.nodes.iter().filter(|node| node.state == NodeState::Up);
+        up.map(|node| node.kind.as_deref().unwrap_or(KIND)).collect()
+    }
+
+    /// The queues that share GPUs out, groups before those in them; of Slurm these are accounts, or qualities of service where these have limits and no fair share counts. GPUs are counted over all kinds that nodes have which take jobs. In Kueue a queue's limit is its quota and what
     /// it may borrow, without a cohort its quota, and a cohort at the top has what is guaranteed in it. Where jobs are in a group, or in no queue, there is one for them, without
     /// guarantee and limit.
     pub fn queue_tree(&self) -> Vec<Queue> {
-        let up = self.nodes.iter().filter(|node| node.state == NodeState::Up);
-        let kinds: BTreeSet<&str> = up.map(|node| node.kind.as_deref().unwrap_or(KIND)).collect();
+        let kinds = self.kinds();
         let kueue = self.source.kind == SourceKind::Kueue;
         let of_kinds = |of: &BTreeMap<String, f64>| {
             let counted: Vec<f64> = of
@@ -100,7 +108,7 @@ impl State {
                 .collect();
             (!counted.is_empty()).then(|| counted.iter().sum::<f64>())
         };
-        let mut all = self.accounts();
+        let mut all = if self.limits_qualities() { self.quality_queues() } else { self.accounts() };
         let mut left: Vec<&StateQueue> = self.queues.iter().filter(|queue| shares(queue.kind)).collect();
         while !left.is_empty() {
             let before = left.len();
@@ -121,9 +129,8 @@ impl State {
                     parent: parent.flatten().map(QueueId::at),
                     guaranteed: thousandths(guaranteed.unwrap_or(0.0)),
                     weight: queue.weight.unwrap_or(1.0).clamp(0.0, MOST),
-                    limit: limit.map_or(f64::INFINITY, |gpus| thousandths(gpus).max(LEAST)),
                     priority: queue.priority.unwrap_or(0.0) as i32,
-                    ..Queue::new(&plain(queue.name.clone()))
+                    ..limited(limit.unwrap_or(f64::INFINITY), &plain(queue.name.clone()))
                 });
                 false
             });
@@ -170,6 +177,9 @@ impl State {
 
     /// The queue that shares GPUs out to a job: of a local queue the one that it is of.
     pub(super) fn queue_of(&self, job: &StateJob) -> Option<String> {
+        if self.limits_qualities() {
+            return self.quality_of(job);
+        }
         if !self.associations.is_empty() {
             let account = job.account.as_ref()?;
             let known = self.associations.iter().any(|of| of.account.as_ref() == Some(account));
@@ -187,6 +197,12 @@ impl State {
         let is_group = self.queues.iter().any(|queue| shares(queue.kind) && queue.parent.as_ref() == Some(&of.name));
         Some(if is_group { own_of(&of.name) } else { of.name.clone() })
     }
+}
+
+/// A queue that lets jobs have so many GPUs.
+pub(super) fn limited(limit: f64, name: &str) -> Queue {
+    let limit = if limit.is_finite() { thousandths(limit).max(LEAST) } else { limit };
+    Queue { limit, ..Queue::new(name) }
 }
 
 /// The queue of the jobs that are in a group itself.

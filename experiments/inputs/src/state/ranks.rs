@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{Association, Preempts, State};
+use super::document::{Association, Preempts, SourceKind, State};
 use super::jobs::StateJob;
 
 /// How far priorities of jobs of one tier are from those of the next at the same place in it, where jobs of a higher tier take GPUs from those of lower
@@ -14,8 +14,12 @@ const TIERS: f64 = 16.0;
 
 /// Priorities by what jobs say: a job of a higher tier comes before any of a lower one.
 pub(super) struct Ranks {
-    by: BTreeMap<(u64, u64), i32>,
+    by: BTreeMap<[u64; 3], i32>,
     tiers: BTreeMap<String, f64>,
+    /// Whether tiers are those of qualities of service.
+    by_quality: bool,
+    /// Whether of jobs that are equal else the one that was submitted, or preempted, first comes first, as in Slurm.
+    by_submission: bool,
     /// What fair share adds to the priority of a user's jobs, where the cluster says it.
     shares: BTreeMap<(Option<String>, Option<String>), f64>,
 }
@@ -24,7 +28,12 @@ impl Ranks {
     /// Jobs that say no priority have 0, or what their users' fair share gives them. Priorities stay themselves where they are whole numbers, in higher tiers by so much more as keeps tiers apart, whatever age and
     /// usage will add; otherwise they are ranks above and below 0. Where they change, the model's greatest number stands for any above it.
     pub(super) fn of(state: &State) -> Ranks {
-        let tiers = state.queues.iter().filter_map(|queue| Some((queue.name.clone(), queue.tier?))).collect();
+        let standings = state.standings();
+        let by_quality = standings.is_some();
+        let tiers = match standings {
+            Some(all) => all.into_iter().map(|(name, stands)| (name.to_string(), stands as f64)).collect(),
+            None => state.queues.iter().filter_map(|queue| Some((queue.name.clone(), queue.tier?))).collect(),
+        };
         let changes = state.source.scheduler.as_ref().and_then(|of| of.priority.as_ref());
         let [age, fair_share] = [changes.and_then(|of| of.age), changes.and_then(|of| of.fair_share)]
             .map(|weight| weight.filter(|weight| *weight > 0.0 && weight.is_finite()).unwrap_or(0.0));
@@ -32,49 +41,55 @@ impl Ranks {
             Some(((of.account.clone(), Some(of.user.clone()?)), libm::floor(fair_share * of.factor?)))
         };
         let shares = state.associations.iter().filter_map(share).collect();
-        let mut ranks = Ranks { by: BTreeMap::new(), tiers, shares };
-        let mut all: Vec<(f64, f64)> = state.jobs.iter().map(|job| ranks.stands(job)).collect();
-        all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        // In the model a job that may not start before a time comes at that time, behind those that are equal.
+        let late = || state.jobs.iter().any(|job| job.not_before_s.is_some());
+        let by_submission = age + fair_share == 0.0 && state.source.kind == SourceKind::Slurm && late();
+        let mut ranks = Ranks { by: BTreeMap::new(), tiers, by_quality, by_submission, shares };
+        let mut all: Vec<[f64; 3]> = state.jobs.iter().map(|job| ranks.stands(job)).collect();
+        all.sort_by(|a, b| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])).then(a[2].total_cmp(&b[2])));
         all.dedup();
-        let in_widths = state.source.scheduler.as_ref().is_some_and(|of| of.preempts == Some(Preempts::Tier));
-        let lowest = all.iter().map(|(_, priority)| *priority).fold(0.0, f64::min);
-        let apart = all.iter().map(|(_, priority)| *priority).fold(0.0, f64::max) - lowest + age + fair_share + 1.0;
+        let by_tier = state.source.scheduler.as_ref().is_some_and(|of| of.preempts == Some(Preempts::Tier));
+        let in_widths = by_tier || by_quality;
+        let lowest = all.iter().map(|of| of[1]).fold(0.0, f64::min);
+        let apart = all.iter().map(|of| of[1]).fold(0.0, f64::max) - lowest + age + fair_share + 1.0;
         let apart = if in_widths { TIER_WIDTH } else { apart };
         let most = if in_widths { TIER_WIDTH / 2.0 - 1.0 } else { f64::from(i32::MAX) };
-        let mut steps: Vec<f64> = all.iter().map(|(tier, _)| *tier).collect();
+        let mut steps: Vec<f64> = all.iter().map(|of| of[0]).collect();
         steps.dedup();
         let most_steps = if in_widths { TIERS - 1.0 } else { f64::INFINITY };
         let step = |tier: f64| (steps.iter().position(|step| *step == tier).unwrap_or(0) as f64).min(most_steps);
-        let is_whole = |(tier, priority): &(f64, f64)| {
+        let is_whole = |[tier, priority, _]: &[f64; 3]| {
             let value = priority + step(*tier) * apart;
             *priority == libm::trunc(*priority) && priority.abs() <= most && value.abs() <= f64::from(i32::MAX)
         };
-        let plain = age + fair_share > 0.0 || all.iter().all(is_whole);
-        let zero = all.partition_point(|(_, priority)| *priority < 0.0) as i32;
+        let plain = age + fair_share > 0.0 || !by_submission && all.iter().all(is_whole);
+        let zero = all.partition_point(|of| of[1] < 0.0) as i32;
         ranks.by = (0..)
             .zip(&all)
-            .map(|(rank, (tier, priority))| {
+            .map(|(rank, of)| {
+                let [tier, priority, _] = of;
                 let own = if plain { *priority } else { f64::from(rank - zero) };
                 // Ranks are apart already.
                 let above = if plain || in_widths { step(*tier) * apart } else { 0.0 };
-                ((tier.to_bits(), priority.to_bits()), (own.clamp(-most, most) + above) as i32)
+                (of.map(f64::to_bits), (own.clamp(-most, most) + above) as i32)
             })
             .collect();
         ranks
     }
 
-    /// The tier of a job's queue, the highest of several, or the lowest of all where it is in none; and its priority.
-    fn stands(&self, job: &StateJob) -> (f64, f64) {
-        let tiers = job.queues.iter().filter_map(|queue| self.tiers.get(queue).copied());
+    /// The tier of a job's queue or quality of service, the highest of several, or the lowest of all where it is in none; its priority; and what tells it from others that are equal.
+    fn stands(&self, job: &StateJob) -> [f64; 3] {
+        let queues = if self.by_quality { &job.charges } else { &job.queues };
+        let tiers = queues.iter().filter_map(|queue| self.tiers.get(queue).copied());
         let lowest = || self.tiers.values().copied().min_by(f64::total_cmp).unwrap_or(0.0);
         let share = || self.shares.get(&(job.account.clone(), job.user.clone())).copied().unwrap_or(0.0);
-        (tiers.max_by(f64::total_cmp).unwrap_or_else(lowest), job.priority.unwrap_or_else(share))
+        let before = job.submitted_s.filter(|_| self.by_submission).map_or(0.0, |at| 0.0 - at);
+        [tiers.max_by(f64::total_cmp).unwrap_or_else(lowest), job.priority.unwrap_or_else(share), before]
     }
 
     /// A job's priority.
     pub(super) fn priority(&self, job: &StateJob) -> i32 {
-        let (tier, priority) = self.stands(job);
-        self.by.get(&(tier.to_bits(), priority.to_bits())).copied().unwrap_or(0)
+        self.by.get(&self.stands(job).map(f64::to_bits)).copied().unwrap_or(0)
     }
 }
 
@@ -89,21 +104,25 @@ mod tests {
     }
 
     fn ranks_where(scheduler: &Value, jobs: &[Value]) -> Vec<i32> {
+        let state = state(scheduler, jobs);
+        let ranks = Ranks::of(&state);
+        state.jobs.iter().map(|job| ranks.priority(job)).collect()
+    }
+
+    fn state(scheduler: &Value, jobs: &[Value]) -> State {
         let queue = |name: &str, tier| json!({"name": name, "kind": "partition", "tier": tier});
         let job = |(at, of): (usize, &Value)| {
             let mut job = json!({"id": at.to_string(), "state": "waiting", "gpus": 1});
             of.as_object().expect("fields").iter().for_each(|(key, value)| job[key] = value.clone());
             job
         };
-        let state: State = serde_json::from_value(json!({
+        serde_json::from_value(json!({
             "sandtable": "state@1", "at": "2026-11-20T00:00:00Z", "nodes": [], "reservations": [], "unknown": [], "ignored": [],
             "source": {"kind": "slurm", "scheduler": scheduler}, "queues": [queue("low", 1), queue("high", 2)],
             "associations": [{"account": "a"}, {"account": "a", "user": "u", "factor": 0.75}],
             "jobs": jobs.iter().enumerate().map(job).collect::<Vec<Value>>(),
         }))
-        .expect("a state");
-        let ranks = Ranks::of(&state);
-        state.jobs.iter().map(|job| ranks.priority(job)).collect()
+        .expect("a state")
     }
 
     #[test]
@@ -126,6 +145,26 @@ mod tests {
         assert_eq!(ranks_where(&preempts, &large), [2, 1, 0]);
         let changing = json!({"preempts": "tier", "priority": {"age": 10.0}});
         assert_eq!(ranks_where(&changing, &large), [width / 2 - 1, width / 2 - 1, 0]);
+        // Qualities of service are as tiers: by them jobs take GPUs from others.
+        let mut state = state(&json!({"preempts": "qos"}), &[]);
+        let quality = |name: &str, preempts: &[&str]| json!({"name": name, "kind": "qos", "preempt": "requeue", "preempts": preempts});
+        state.queues =
+            [quality("a", &["b"]), quality("b", &[])].map(|of| serde_json::from_value(of).expect("a queue")).to_vec();
+        let job =
+            |charges: &str| json!({"id": charges, "state": "waiting", "gpus": 1, "priority": 5, "charges": [charges]});
+        state.jobs = ["a", "b"].map(|of| serde_json::from_value(job(of)).expect("a job")).to_vec();
+        let ranks_of = Ranks::of(&state);
+        assert_eq!([0, 1].map(|at| ranks_of.priority(&state.jobs[at])), [width + 5, 5]);
+        // Slurm takes the one of equal jobs that was submitted first, also where it may not start yet.
+        let equal = [
+            json!({"priority": 5, "submitted_s": -50}),
+            json!({"priority": 5, "submitted_s": -70, "state": "not-before", "not_before_s": 60}),
+            json!({"priority": 5, "submitted_s": -60}),
+            json!({"priority": 6, "submitted_s": -10}),
+            json!({"priority": 5, "submitted_s": 0}),
+        ];
+        assert_eq!(ranks(&Value::Null, &equal), [1, 3, 2, 4, 0]);
+        assert_eq!(ranks(&json!({"age": 10.0}), &equal), [5, 5, 5, 6, 5]);
         // In no queue it is in the lowest.
         let added = [json!({"priority": 1, "queues": ["low"]}), json!({"priority": 2})];
         assert_eq!(ranks_where(&preempts, &added), [1, 2]);

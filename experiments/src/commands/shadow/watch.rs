@@ -206,7 +206,10 @@ mod tests {
     fn only_commands_that_read_are_run() {
         for command in &COMMANDS {
             assert!(
-                matches!(command.argv, ["scontrol", "show", ..] | ["sdiag"] | ["sshare", ..]),
+                matches!(
+                    command.argv,
+                    ["scontrol", "show", ..] | ["sdiag"] | ["sshare", ..] | ["sacctmgr", "--readonly", _, "show", ..]
+                ),
                 "{:?}",
                 command.argv
             );

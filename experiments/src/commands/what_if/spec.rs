@@ -194,7 +194,7 @@ pub(in crate::commands) fn policies(asked: &[String], state: &State) -> Result<V
         // Without plans it starts jobs by tier, by priority, and then by submission.
         (SourceKind::Slurm, Some(false)) => match said.and_then(|of| of.order) {
             Some(Order::Priority) => &[SLURM],
-            _ if state.has_tiers() => &[SLURM],
+            _ if state.has_tiers() || state.standings().is_some() => &[SLURM],
             _ => &["fifo"],
         },
         (SourceKind::Kueue, _) => &["kueue-like"],
@@ -241,8 +241,14 @@ fn slurm_parameters(state: &State, asked: &[(&str, String)]) -> Parameters {
     for (name, value) in [("tick", tick), ("resolution", resolution), ("phase", phase)] {
         with.extend(value.map(|value| (name, value.to_string())));
     }
-    if said.and_then(|of| of.preempts) == Some(Preempts::Tier) {
+    let by_quality = state.standings().is_some();
+    if by_quality || said.and_then(|of| of.preempts) == Some(Preempts::Tier) {
         with.extend([("preempt", "true".into()), ("tier_width", TIER_WIDTH.to_string())]);
+        // Qualities of service say which jobs take GPUs from others, and priorities alone which come first.
+        with.extend(by_quality.then(|| ("tiers_first", "false".into())));
+        // By priority/basic a job keeps what its first submission gave it.
+        let keeps = said.and_then(|of| of.order) == Some(Order::Fifo);
+        with.extend(keeps.then(|| ("preempted_last", "false".into())));
     }
     with.extend(said.and_then(|of| of.priority.as_ref()).into_iter().flat_map(|of| multifactor(of, state, asked)));
     with

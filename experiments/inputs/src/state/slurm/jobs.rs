@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::text::{Gres, Text, gpus, hosts, ranges};
-use super::{Capture, list, whole};
+use super::{Capture, list, qos, whole};
 
 /// What Slurm tells of jobs and is mapped.
 pub(super) const MAPPED: [&str; 48] = [
@@ -194,7 +194,7 @@ impl Capture<'_> {
             "user": of.get("UserId").map(|user| user.split_once('(').map_or(user, |(name, _)| name)),
             "account": of.get("Account"),
             "queues": list(of.get("Partition")),
-            "charges": of.get("QOS").map(|qos| vec![format!("qos/{qos}")]),
+            "charges": of.get("QOS").map(|qos| vec![qos::named(qos)]),
             "state": state,
             "why": (!runs && !over).then(|| why(reason)).flatten(),
             "priority": of.number("Priority")?,
@@ -216,7 +216,9 @@ impl Capture<'_> {
             "whole_nodes": (of.get("OverSubscribe") == Some("NO") && !runs).then_some(true),
             "limit_s": of.span("TimeLimit")?.or_else(|| self.longest(of)),
             "least_limit_s": of.span("TimeMin")?,
-            "preemptible": self.gives_way.as_ref().map(|names| list(of.get("Partition")).into_iter().any(|of| names.contains(of))),
+            "preemptible": self.gives_way.as_ref().map(|names| {
+                list(of.get("Partition")).into_iter().any(|of| names.contains(of)) || of.get("QOS").is_some_and(|of| names.contains(&qos::named(of)))
+            }),
             "requeues": of.get("Requeue").map(|word| word == "1"),
             "restarts": whole(of, "Restarts")?,
             "on": on,

@@ -3,6 +3,7 @@
 
 mod jobs;
 mod preemption;
+mod qos;
 mod shares;
 mod text;
 
@@ -29,7 +30,7 @@ const fn command(file: &'static str, argv: &'static [&'static str], needed: bool
 }
 
 /// All that is ever run: commands that read. `TZ=UTC` is set for them.
-pub const COMMANDS: [Command; 8] = [
+pub const COMMANDS: [Command; 9] = [
     // It says the instant: what began before the jobs are listed began by then.
     command("scontrol-show-config.txt", &["scontrol", "show", "config"], false),
     command("scontrol-show-job-d.txt", &["scontrol", "show", "job", "-a", "-d", "-o"], true),
@@ -40,6 +41,8 @@ pub const COMMANDS: [Command; 8] = [
     command("sdiag.txt", &["sdiag"], false),
     // It asks the controller. A cluster without accounting has none.
     command("sshare-alP.txt", &["sshare", "-a", "-l", "-P"], false),
+    // It asks the database, and could not change it.
+    command("sacctmgr-show-qos.txt", &["sacctmgr", "--readonly", "--parsable2", "show", "qos"], false),
 ];
 
 /// What the commands printed, by the file's name.
@@ -179,11 +182,14 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     let mut queues = named(partitions, "PartitionName", partition)?;
     let most = queues.iter().filter_map(|queue| Some((queue["name"].as_str()?.to_string(), queue["most_s"].as_f64()?)));
     capture.most = most.collect();
-    capture.gives_way = preemption::gives_way(config, &queues);
+    let qos = of("sacctmgr-show-qos.txt");
+    let qualities = qos::qualities(qos, configured(config, "PreemptMode"), |word| capture.kind(word))?;
     let mut scheduler = scheduler(config, backfilled(of("sdiag.txt"), at));
-    if capture.gives_way.is_some() {
-        scheduler["preempts"] = "tier".into();
+    if let Some((by, names)) = preemption::gives_way(config, &queues, &qualities) {
+        scheduler["preempts"] = by.into();
+        capture.gives_way = Some(names);
     }
+    queues.extend(qualities);
     let reservations = capture.read(
         "reservations",
         of("scontrol-show-reservation.txt"),
@@ -207,7 +213,7 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     let unknown = [
         ("jobs.checkpoint", "Slurm does not know what a job has saved"),
         ("nodes.memory_mib", "Slurm does not know the memory of GPUs"),
-        ("queues.limit", "limits of accounts and of quality of service are in a database that is not asked"),
+        ("queues.limit", if qos.is_empty() { NO_LIMITS } else { SOME_LIMITS }),
     ];
     Ok(lean(json!({
         "sandtable": super::FORM,
@@ -225,16 +231,23 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     })))
 }
 
-/// Queues that jobs name and that are not listed: partitions may be hidden from who asks, and qualities of service are in a database that is not asked.
+/// What is not known of limits, without and with those of qualities of service.
+const NO_LIMITS: &str =
+    "limits of accounts are in a database that is not asked, and sacctmgr says none of quality of service";
+const SOME_LIMITS: &str = "limits of accounts are in a database that is not asked";
+
+/// Queues that jobs name and that are not listed: partitions may be hidden from who asks, and qualities of service are in a database that may not answer.
 fn unlisted(jobs: &[Value], queues: &[Value]) -> Vec<Value> {
     let named = |key: &'static str| {
         let all = jobs.iter().flat_map(move |job| job[key].as_array().into_iter().flatten());
         all.filter_map(Value::as_str).collect::<BTreeSet<&str>>()
     };
-    let known: Vec<&str> = queues.iter().filter_map(|queue| queue["name"].as_str()).collect();
-    let hidden = named("queues").into_iter().filter(|name| !known.contains(name));
-    let hidden = hidden.map(|name| json!({"name": name, "kind": "partition"}));
-    hidden.chain(named("charges").into_iter().map(|name| json!({"name": name, "kind": "qos"}))).collect()
+    let known: BTreeSet<&str> = queues.iter().filter_map(|queue| queue["name"].as_str()).collect();
+    let hidden = |key, kind: &'static str| {
+        let names = named(key).into_iter().filter(|name| !known.contains(name));
+        names.map(move |name| json!({"name": name, "kind": kind})).collect::<Vec<Value>>()
+    };
+    [hidden("queues", "partition"), hidden("charges", "qos")].concat()
 }
 
 /// The instant of the outputs, where the configuration's says it.
@@ -249,7 +262,7 @@ struct Capture<'a> {
     kinds: &'a BTreeMap<String, String>,
     /// The most time of a job, by partition.
     most: BTreeMap<String, f64>,
-    /// Partitions whose jobs lose their GPUs to those of higher tiers; none: no job does.
+    /// Partitions or qualities of service whose jobs lose their GPUs to others; none: no job does.
     gives_way: Option<BTreeSet<String>>,
     ignored: BTreeMap<String, u32>,
 }

@@ -1,4 +1,4 @@
-//! Whose jobs lose their GPUs to others, by the configuration and by partitions.
+//! Whose jobs lose their GPUs to others, by the configuration, partitions and qualities of service.
 
 use std::collections::BTreeSet;
 
@@ -15,12 +15,26 @@ pub(super) fn mode(text: &str) -> Option<&'static str> {
     text.split(',').find_map(of)
 }
 
-/// Partitions whose jobs lose their GPUs to those of higher tiers; none: no job does.
-pub(super) fn gives_way(config: &str, partitions: &[Value]) -> Option<BTreeSet<String>> {
+/// By what jobs lose their GPUs to others, and the partitions or qualities of service whose jobs do; none: no job does.
+pub(super) fn gives_way(
+    config: &str,
+    partitions: &[Value],
+    qualities: &[Value],
+) -> Option<(&'static str, BTreeSet<String>)> {
     let loses = |of: &&Value| QueuePreempts::deserialize(&of["preempt"]).is_ok_and(QueuePreempts::frees);
-    let names = partitions.iter().filter(loses).filter_map(|of| of["name"].as_str().map(str::to_string));
-    let names: BTreeSet<String> = names.collect();
-    (configured(config, "PreemptType") == Some("preempt/partition_prio") && !names.is_empty()).then_some(names)
+    let losing = |all: &[Value]| -> BTreeSet<String> {
+        all.iter().filter(loses).filter_map(|of| of["name"].as_str().map(str::to_string)).collect()
+    };
+    let (by, names) = match configured(config, "PreemptType")? {
+        "preempt/partition_prio" => ("tier", losing(partitions)),
+        "preempt/qos" => {
+            let named = qualities.iter().flat_map(|of| of["preempts"].as_array().into_iter().flatten());
+            let named: BTreeSet<&str> = named.filter_map(Value::as_str).collect();
+            ("qos", losing(qualities).into_iter().filter(|name| named.contains(name.as_str())).collect())
+        }
+        _ => return None,
+    };
+    (!names.is_empty()).then_some((by, names))
 }
 
 #[cfg(test)]
@@ -40,11 +54,18 @@ mod tests {
             )
         };
         let outputs: BTreeMap<&str, String> = [
-            ("scontrol-show-config.txt", format!("PreemptMode             = REQUEUE\nPreemptType             = {preempts}\nSchedulerType           = sched/builtin\n")),
-            ("scontrol-show-node-d.txt", "NodeName=n0 CPUTot=4 Gres=gpu:4 State=IDLE Partitions=low,kept\n".to_string()),
+            (
+                "scontrol-show-config.txt",
+                format!("PreemptType             = {preempts}\nSchedulerType           = sched/builtin\n"),
+            ),
+            (
+                "scontrol-show-node-d.txt",
+                "NodeName=n0 CPUTot=4 Gres=gpu:4 State=IDLE Partitions=low,kept\n".to_string(),
+            ),
             ("scontrol-show-partition.txt", partition("low", low) + &partition("kept", kept)),
             ("scontrol-show-job-d.txt", job(1, "low") + &job(2, "kept") + &job(3, "kept,low")),
-        ] .into();
+        ]
+        .into();
         let at = "2026-11-29T05:01:00Z".parse().expect("an instant");
         let state = super::super::state(&outputs, at, &BTreeMap::new()).expect("a document");
         let jobs = [0, 1, 2].map(|at| state["jobs"][at]["preemptible"].clone());
@@ -61,7 +82,7 @@ mod tests {
             assert_eq!(by_partition(modes), (tier(), mixed.clone()), "{modes:?}");
         }
         assert_eq!(by_partition(["REQUEUE", "REQUEUE"]), (tier(), [yes.clone(), yes.clone(), yes]));
-        // Where no partition's jobs do, or it goes by quality of service, nothing is said.
+        // Where no partition's jobs do, or it goes by quality of service and none is listed, nothing is said.
         for (preempts, modes) in
             [("preempt/partition_prio", ["OFF", "SUSPEND"]), ("preempt/qos", ["REQUEUE", "REQUEUE"])]
         {
