@@ -199,24 +199,28 @@ impl SlurmBackfill {
         let need = self.need(job);
         let nodes = need.nodes + u32::from(need.rest > 0);
         let (tier, priority) = (self.tier(job), self.priorities.of(cluster, job, nodes, at));
+        // What tells the tier is no priority then.
+        let told = if self.tiers_first { 0 } else { libm::round(self.step(job) as f64 * self.tier_width) as i64 };
         let submitted = self.preempted.get(&job.id).copied().unwrap_or(job.submitted);
-        match self.tiers_first {
-            true => (-tier, -priority, submitted, job.id),
-            // What tells the tier is no priority.
-            false => (0, libm::round(tier as f64 * self.tier_width) as i64 - priority, submitted, job.id),
-        }
+        (if self.tiers_first { -tier } else { 0 }, told - priority, submitted, job.id)
     }
 
     /// A job takes GPUs from those of lower tiers; without preemption there is one.
     fn tier(&self, job: &Job) -> i64 {
         match self.preempt {
             false => 0,
-            true if self.tier_width > 0.0 => {
-                // A number that has a negative.
-                libm::round(f64::from(job.priority) / self.tier_width).clamp(-1e18, 1e18) as i64
-            }
+            true if self.tier_width > 0.0 => self.step(job),
             true => i64::from(!job.preemptible),
         }
+    }
+
+    /// What a job's own priority says of its tier, where it says it.
+    fn step(&self, job: &Job) -> i64 {
+        if self.tier_width == 0.0 {
+            return 0;
+        }
+        // A number that has a negative.
+        libm::round(f64::from(job.priority) / self.tier_width).clamp(-1e18, 1e18) as i64
     }
 
     fn is_tick(&self, now: Instant) -> bool {

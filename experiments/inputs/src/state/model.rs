@@ -115,6 +115,9 @@ impl State {
         }
         all.dependents(self)?;
         all.count(QUEUES, self.queues.len() as u32);
+        let [takes, limits] = self.qualities_not_followed();
+        all.count("qualities of service that take GPUs from others, and are no levels", takes);
+        all.count("qualities of service that limit GPUs beside a fair share", limits);
         let reserved = self.reservations.iter().filter(|of| of.to_s > 0.0);
         for of in reserved {
             all.count("reservations: their users, and time limits that reach into them", 1);

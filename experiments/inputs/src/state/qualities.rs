@@ -6,7 +6,7 @@ use sandtable_hardware::{Queue, QueueId};
 
 use super::document::{Preempts, QueueKind, QueuePreempts, State, StateQueue};
 use super::jobs::StateJob;
-use super::queues::limited;
+use super::queues::{limited, own_of};
 use crate::trace::plain;
 
 impl State {
@@ -75,15 +75,29 @@ impl State {
     /// The queue of a job among these.
     pub(super) fn quality_of(&self, job: &StateJob) -> Option<String> {
         let quality = self.qualities().find(|queue| job.charges.contains(&queue.name))?;
-        let each = self.limit_of(&quality.limit_per_user).is_finite();
-        let user = job.user.as_deref().filter(|_| each);
-        Some(user.map_or_else(|| quality.name.clone(), |user| user_of(&quality.name, user)))
+        Some(match &job.user {
+            _ if self.limit_of(&quality.limit_per_user).is_infinite() => quality.name.clone(),
+            Some(user) => user_of(&quality.name, user),
+            None => own_of(&quality.name),
+        })
+    }
+
+    /// How many qualities of service take GPUs from others in a way that is not followed; and how many have limits that are not.
+    pub(super) fn qualities_not_followed(&self) -> [u32; 2] {
+        let by_quality = self.source.scheduler.as_ref().and_then(|of| of.preempts) == Some(Preempts::Qos);
+        let lost = by_quality && self.standings().is_none();
+        let takes = self.qualities().filter(|queue| lost && !queue.preempts.is_empty());
+        let is_limited = |queue: &&StateQueue| !(queue.limit.is_empty() && queue.limit_per_user.is_empty());
+        let limited = self.qualities().filter(|queue| !self.limits_qualities() && is_limited(queue));
+        [takes.count(), limited.count()].map(|count| count as u32)
     }
 
     /// The most GPUs in all that a limit leaves, where each kind that the cluster has is limited.
     fn limit_of(&self, limit: &BTreeMap<String, f64>) -> f64 {
-        let kinds: Option<f64> = self.kinds().into_iter().map(|kind| limit.get(kind)).sum();
-        limit.get("*").copied().or(kinds.filter(|_| !limit.is_empty())).unwrap_or(f64::INFINITY)
+        let all = self.kinds();
+        let kinds: Option<f64> = all.iter().map(|kind| limit.get(*kind)).sum();
+        let [kinds, any] = [kinds.filter(|_| !all.is_empty()), limit.get("*").copied()];
+        kinds.unwrap_or(f64::INFINITY).min(any.unwrap_or(f64::INFINITY))
     }
 }
 
@@ -164,8 +178,18 @@ mod tests {
         let users = [row("qos/low of u", 2.0, "qos/low"), row("qos/low of v", 2.0, "qos/low")];
         assert_eq!(tree[..3], [&[row("qos/low", endless, "")], &users[..]].concat());
         assert_eq!(queues, named(["qos/low of u", "qos/low of v", "qos/high"]));
+        // The least of several.
+        assert_eq!(of(&state(0.0, &with(&json!({"*": 6, "A100": 1}), &json!({})))).0[0].1, 1.0);
         // Of a kind that is not there it is none.
         assert_eq!(of(&state(0.0, &with(&json!({"H100": 2}), &json!({})))).0[0].1, endless);
-        assert!(of(&state(1.0, &with(&json!({"*": 6}), &json!({})))).0.is_empty());
+        let beside = state(1.0, &with(&json!({"*": 6}), &json!({})));
+        assert!(of(&beside).0.is_empty() && beside.qualities_not_followed() == [0, 1]);
+        // A job of no user has a queue of its own.
+        let mut state = state(0.0, &with(&json!({}), &json!({"*": 2})));
+        state.jobs[0].user = None;
+        let (tree, queues) = of(&state);
+        assert!(
+            queues[0].as_deref() == Some("qos/low (its own)") && tree.iter().any(|row| row.0 == "qos/low (its own)")
+        );
     }
 }

@@ -206,7 +206,7 @@ pub(super) fn limited(limit: f64, name: &str) -> Queue {
 }
 
 /// The queue of the jobs that are in a group itself.
-fn own_of(group: &str) -> String {
+pub(super) fn own_of(group: &str) -> String {
     format!("{group} (its own)")
 }
 

@@ -1,5 +1,6 @@
 //! Priorities of a cluster's jobs as the model's whole numbers.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::document::{Association, Preempts, SourceKind, State};
@@ -46,7 +47,7 @@ impl Ranks {
         let by_submission = age + fair_share == 0.0 && state.source.kind == SourceKind::Slurm && late();
         let mut ranks = Ranks { by: BTreeMap::new(), tiers, by_quality, by_submission, shares };
         let mut all: Vec<[f64; 3]> = state.jobs.iter().map(|job| ranks.stands(job)).collect();
-        all.sort_by(|a, b| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])).then(a[2].total_cmp(&b[2])));
+        all.sort_by(in_order);
         all.dedup();
         let by_tier = state.source.scheduler.as_ref().is_some_and(|of| of.preempts == Some(Preempts::Tier));
         let in_widths = by_tier || by_quality;
@@ -63,12 +64,18 @@ impl Ranks {
             *priority == libm::trunc(*priority) && priority.abs() <= most && value.abs() <= f64::from(i32::MAX)
         };
         let plain = age + fair_share > 0.0 || !by_submission && all.iter().all(is_whole);
-        let zero = all.partition_point(|of| of[1] < 0.0) as i32;
-        ranks.by = (0..)
-            .zip(&all)
-            .map(|(rank, of)| {
+        // Qualities of service say nothing of the order.
+        let place = |of: &[f64; 3]| if by_quality { [0.0, of[1], of[2]] } else { *of };
+        let mut places: Vec<[f64; 3]> = all.iter().map(place).collect();
+        places.sort_by(in_order);
+        places.dedup();
+        let zero = places.iter().filter(|of| of[1] < 0.0).count();
+        ranks.by = all
+            .iter()
+            .map(|of| {
                 let [tier, priority, _] = of;
-                let own = if plain { *priority } else { f64::from(rank - zero) };
+                let rank = || places.partition_point(|other| in_order(other, &place(of)).is_lt()) as f64 - zero as f64;
+                let own = if plain { *priority } else { rank() };
                 // Ranks are apart already.
                 let above = if plain || in_widths { step(*tier) * apart } else { 0.0 };
                 (of.map(f64::to_bits), (own.clamp(-most, most) + above) as i32)
@@ -91,6 +98,10 @@ impl Ranks {
     pub(super) fn priority(&self, job: &StateJob) -> i32 {
         self.by.get(&self.stands(job).map(f64::to_bits)).copied().unwrap_or(0)
     }
+}
+
+fn in_order(a: &[f64; 3], b: &[f64; 3]) -> Ordering {
+    a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])).then(a[2].total_cmp(&b[2]))
 }
 
 #[cfg(test)]
@@ -155,6 +166,12 @@ mod tests {
         state.jobs = ["a", "b"].map(|of| serde_json::from_value(job(of)).expect("a job")).to_vec();
         let ranks_of = Ranks::of(&state);
         assert_eq!([0, 1].map(|at| ranks_of.priority(&state.jobs[at])), [width + 5, 5]);
+        // Also where priorities are ranks.
+        for (at, priority) in [(0, 4_294_901_758.0), (1, 4_294_901_759.0)] {
+            state.jobs[at].priority = Some(priority);
+        }
+        let ranks_of = Ranks::of(&state);
+        assert_eq!([0, 1].map(|at| ranks_of.priority(&state.jobs[at])), [width, 1]);
         // Slurm takes the one of equal jobs that was submitted first, also where it may not start yet.
         let equal = [
             json!({"priority": 5, "submitted_s": -50}),

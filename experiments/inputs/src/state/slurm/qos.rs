@@ -1,5 +1,7 @@
 //! Qualities of service as `sacctmgr` lists them: their priorities, how many GPUs their jobs may have, and whose jobs take GPUs from whose.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::preemption::mode;
@@ -58,7 +60,14 @@ pub(super) fn qualities(text: &str, usual: Option<&str>, kind: impl Fn(&str) -> 
             "grace_s": of(grace).map(time).transpose()?.filter(|grace| *grace > 0.0),
         }))
     };
-    lines.filter(|line| !line.trim().is_empty()).map(one).collect()
+    let rows: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
+    let names: BTreeSet<String> = rows.iter().filter_map(|line| line.split('|').nth(name)).map(named).collect();
+    let mut all = rows.into_iter().map(one).collect::<Result<Vec<Value>, String>>()?;
+    // One that is no more.
+    for preempts in all.iter_mut().filter_map(|of| of["preempts"].as_array_mut()) {
+        preempts.retain(|of| of.as_str().is_some_and(|of| names.contains(of)));
+    }
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -74,7 +83,7 @@ mod tests {
     #[test]
     fn limits_and_who_preempts_whom_are_read() {
         let found = listed(
-            "normal|50|00:00:00|low|cluster||\nlow|10|00:02:00||cancel|cpu=64,gres/gpu=6|gres/gpu:a100=2,gres/gpu:h100=1",
+            "normal|50|00:00:00|low,gone|cluster||\nlow|10|00:02:00||cancel|cpu=64,gres/gpu=6|gres/gpu:a100=2,gres/gpu:h100=1",
         );
         let expected = json!([
             {"name": "qos/normal", "kind": "qos", "priority": 50.0, "limit": null, "limit_per_user": null, "preempt": "requeue",
