@@ -11,7 +11,7 @@ use std::path::Path;
 use sandtable_needs::needs;
 use serde_json::{Value, json};
 
-use crate::help::{Ran, dist, sandtable, told};
+use crate::help::{Ran, dist, root, sandtable, told};
 use crate::states::{captured, document, real};
 
 fn what_if(folder: &Path, more: &[&str]) -> Ran {
@@ -19,6 +19,19 @@ fn what_if(folder: &Path, more: &[&str]) -> Ran {
     let mut args = vec!["what-if", "now.json", "--policies", &dist, "--store", "store", "--no-progress"];
     args.extend(more);
     sandtable(folder, &args)
+}
+
+fn golden(name: &str) -> String {
+    std::fs::read_to_string(root().join("experiments/tests/goldens").join(name)).expect("a golden")
+}
+
+/// A folder with the document of a golden run, and what happened then.
+fn folder_with(run: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["now.json", "log.txt"] {
+        std::fs::write(folder.path().join(name), golden(&format!("{run}-{name}"))).expect("written");
+    }
+    folder
 }
 
 /// The rows of a forecast by job, policy, and whether the cluster is changed.

@@ -4,16 +4,13 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{off, what_if};
-use crate::help::{dist, root, sandtable, told};
+use super::{folder_with, golden, off, what_if};
+use crate::help::{dist, sandtable, told};
 
 /// A real Slurm with accounts, captured while 61 jobs of four users waited, and what its accounting said in the end.
 #[test]
 fn a_forecast_follows_the_fair_share_of_a_real_slurm() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for (golden, name) in [("slurm-fair-share-now.json", "now.json"), ("slurm-fair-share-log.txt", "log.txt")] {
-        std::fs::copy(root().join("experiments/tests/goldens").join(golden), folder.path().join(name)).expect("copied");
-    }
+    let folder = folder_with("slurm-fair-share");
     let off = |policy: &[&str]| off(folder.path(), 61, policy);
     let (follows, stays) = (off(&[]), off(&["--policy", "slurm-backfill,weight_age=0,weight_fair_share=0"]));
     // By its name it is the cluster's too, but for what is asked for.
@@ -30,8 +27,7 @@ fn a_forecast_follows_the_fair_share_of_a_real_slurm() {
 /// Accounts that hold accounts and users, users in none, and jobs of users that are not listed; shadows and added jobs too.
 #[test]
 fn fair_shares_of_any_tree_are_asked() {
-    let text = std::fs::read_to_string(root().join("experiments/tests/goldens/slurm-fair-share-now.json"));
-    let golden: Value = serde_json::from_str(&text.expect("a document")).expect("a document");
+    let golden: Value = serde_json::from_str(&golden("slurm-fair-share-now.json")).expect("a document");
     let with = |change: &dyn Fn(&mut Value)| {
         let mut state = golden.clone();
         change(&mut state);

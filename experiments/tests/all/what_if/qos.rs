@@ -2,25 +2,25 @@
 
 use serde_json::Value;
 
-use super::{off, rows, what_if};
-use crate::help::{root, told};
-
-fn golden(name: &str) -> String {
-    std::fs::read_to_string(root().join("experiments/tests/goldens").join(name)).expect("a golden")
-}
+use super::{folder_with, golden, off, rows, what_if};
+use crate::help::told;
 
 /// Captured while 19 jobs of four qualities of service waited, some of them to begin anew, and when they started in the end; none was preempted.
 #[test]
 fn a_forecast_follows_the_qualities_of_service_of_a_real_slurm() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for (name, to) in [("slurm-qos-now.json", "now.json"), ("slurm-qos-log.txt", "log.txt")] {
-        std::fs::write(folder.path().join(to), golden(name)).expect("written");
-    }
+    let folder = folder_with("slurm-qos");
     let off = |policy: &[&str]| off(folder.path(), 19, policy);
     let (follows, fifo) = (off(&[]), off(&["--policy", "fifo"]));
     told(&format!("off by {:.1} and {:.1} s; {:.1} and {:.1} s under fifo", follows.0, follows.1, fifo.0, fifo.1));
     assert!(follows.0 <= 2.0 && follows.1 <= 5.0);
     assert!(fifo.1 >= 60.0);
+    // A job of the highest is where its priority puts it.
+    for (priority, starts) in [(1, false), (1000, true)] {
+        let add = format!("name=mine,gpus=4,limit=1h,queue=qos/high,priority={priority}");
+        let found = rows(folder.path(), &["--run-times", "known=log.txt", "--add", &add, "--job", "mine"]);
+        let (_, row) = found.iter().find(|((job, ..), _)| job == "mine").expect("its row");
+        assert_eq!(row["start_p50_s"].as_f64().is_some_and(|at| at <= 1.0), starts, "{priority}: {row}");
+    }
 }
 
 /// A job takes the GPUs of running ones whose quality of service its own names, and of no others.

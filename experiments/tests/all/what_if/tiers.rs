@@ -4,20 +4,13 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{off, rows, what_if};
-use crate::help::{root, told};
-
-fn golden(name: &str) -> String {
-    std::fs::read_to_string(root().join("experiments/tests/goldens").join(name)).expect("a golden")
-}
+use super::{folder_with, golden, off, rows, what_if};
+use crate::help::told;
 
 /// Captured while 47 jobs of three tiers waited, some of them to begin anew, and when they started in the end; none was preempted.
 #[test]
 fn a_forecast_follows_the_tiers_of_a_real_slurm() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for (name, to) in [("slurm-tiers-now.json", "now.json"), ("slurm-tiers-log.txt", "log.txt")] {
-        std::fs::write(folder.path().join(to), golden(name)).expect("written");
-    }
+    let folder = folder_with("slurm-tiers");
     let off = |policy: &[&str]| off(folder.path(), 47, policy);
     let (follows, fifo) = (off(&[]), off(&["--policy", "fifo"]));
     told(&format!("off by {:.1} and {:.1} s; {:.1} and {:.1} s under fifo", follows.0, follows.1, fifo.0, fifo.1));
