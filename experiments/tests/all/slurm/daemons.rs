@@ -67,6 +67,19 @@ impl Slurm {
         ["StartTime=", "EndTime="].map(|key| format!("{}Z", of(key).expect("a time")).parse().expect("a time"))
     }
 
+    /// How long a job that is over had its GPUs, in whole seconds: from its allocation to Slurm's next look after its end, and Slurm looks once a
+    /// second. By the log, which has milliseconds: `scontrol` cuts both instants to whole seconds, so that a job that runs for 3.02 s may seem
+    /// to run for 4 s, and each that waits for it to start later than it did.
+    pub(super) fn held_s(&self, job: &str) -> f64 {
+        let log = std::fs::read_to_string(self.folder.path().join("log/slurmctld.log")).expect("the log");
+        let at = |what: String| -> jiff::civil::DateTime {
+            let line = log.lines().find(|line| line.contains(&what)).expect("a job that ran");
+            line[1..].split(']').next().expect("an instant").parse().expect("a time")
+        };
+        let (begun, ended) = (at(format!("Allocate JobId={job} ")), at(format!("_job_complete: JobId={job} done")));
+        ended.duration_since(begun).as_secs_f64().ceil()
+    }
+
     /// Until both nodes are idle.
     pub(super) fn is_idle(&self) {
         for _ in 0..600 {

@@ -47,10 +47,8 @@ fn with_run_times(slurm: &Slurm, folder: &Path) -> serde_json::Value {
     let text = std::fs::read_to_string(folder.join("now.json")).expect("a document");
     let mut state: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     for job in state["jobs"].as_array_mut().expect("jobs") {
-        // What Slurm did not know then: how long they ran. It looks once a second, and gives GPUs away a second after they came free:
-        // so it was in all four gaps that were looked at.
-        let [start, end] = slurm.ran(job["id"].as_str().expect("an id"));
-        job["limit_s"] = (end.duration_since(start).as_secs_f64() + 1.0).into();
+        // What Slurm did not know then.
+        job["limit_s"] = slurm.held_s(job["id"].as_str().expect("an id")).into();
     }
     std::fs::write(folder.join("now.json"), state.to_string()).expect("written");
     state
