@@ -25,7 +25,7 @@ pub struct Job {
 }
 
 /// What a job asks for, and whose it is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
     /// Size of its gang; 0: it runs on CPU and memory of one node, at speed 1 on any.
     pub gpus: u32,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// CPU and memory: those of a node, or those that a gang takes of its nodes. What is 0 is unknown, and not checked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostResources {
     /// Thousandths of a core.
     pub cpu_milli: u32,
@@ -82,7 +82,7 @@ impl std::ops::SubAssign<HostResources> for HostUse {
 }
 
 /// How near to each other the nodes of a gang are; each number is an index of [`Fleet::levels`](crate::Fleet::levels).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Nearness {
     /// Within one domain of this level, or the gang does not start.
     pub required: Option<u32>,

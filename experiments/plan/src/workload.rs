@@ -4,10 +4,10 @@ mod listed;
 mod read;
 mod state;
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use sandtable_core::error::Error;
+use sandtable_core::shared::Shared;
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::regime::First;
 use sandtable_hardware::{
@@ -232,7 +232,7 @@ impl Workload {
     ) -> Result<Vec<Job>, Error> {
         // A policy may look for a place on the first type with enough GPUs: of the others none is told.
         let capacities = (fleet.types.len() > 1).then(|| Capacities::of(fleet));
-        let mut requests: BTreeSet<Arc<Request>> = BTreeSet::new();
+        let mut requests = Shared::default();
         let mut jobs = Vec::with_capacity(self.len(fleet));
         let mut add = |row: Row| {
             let mut job = self.job(&row, fleet)?;
@@ -242,10 +242,7 @@ impl Workload {
             }
             narrow(&mut job);
             // Jobs that ask for the same share it.
-            match requests.get(&job.request) {
-                Some(known) => job.request = known.clone(),
-                None => _ = requests.insert(job.request.clone()),
-            }
+            (_, job.request) = requests.of(job.request);
             jobs.push(job);
             Ok::<_, Error>(())
         };

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sandtable_core::error::Error;
+use sandtable_core::shared::Shared;
 use sandtable_hardware::{HostResources, Instant, Job};
 
-use super::rows::{Options, Shared};
+use super::rows::Options;
 use super::table::{Read, Record, Table, TraceError, Unit};
 use super::{Asked, Near, Recorded, Row, Trace, plain};
 
@@ -98,14 +99,13 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
             gpus,
         };
         let deadline = given("deadline_s").map(|_| row.span("deadline_s", Unit::Seconds).map(Instant::at));
-        let mut job = Row {
+        let job = Row {
             declared: given("declared_s").map(|_| row.span("declared_s", Unit::Seconds)).transpose()?,
             deadline: deadline.transpose()?,
             recorded: recorded(row)?,
-            asked: Arc::new(asked),
+            asked: shared.of(Arc::new(asked)).1,
             ..Row::new(name, submit, gpus, row.span("duration_s", Unit::Seconds)?)
         };
-        shared.share(&mut job);
         trace.rows.push(job);
         Ok(())
     })?;

@@ -1,10 +1,10 @@
 //! A trace as a plan keeps it while its cells run.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use compact_str::CompactString;
+use sandtable_core::shared::Shared;
 use sandtable_hardware::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
@@ -52,18 +52,16 @@ impl Packed {
             declares: rows.iter().any(|row| row.declared.is_some()),
             logs_starts: rows.iter().any(|row| row.recorded.as_ref().is_some_and(|of| of.start.is_some())),
         };
-        let (mut places, mut before) = (BTreeMap::new(), Instant::START);
+        let (mut shared, mut before) = (Shared::default(), Instant::START);
         for row in rows {
             let Row { name, submit, duration, declared, deadline, recorded, asked } = row;
-            let asked = *places.entry(asked).or_insert_with_key(|asked| {
-                packed.asked.push(asked.clone());
-                packed.asked.len() - 1
-            });
+            let (asked, _) = shared.of(asked);
             let after = submit.as_micros().wrapping_sub(before.as_micros());
             let own = Own { name: &name, after, duration, declared, deadline, recorded, asked };
             packed.bytes = postcard::to_extend(&own, packed.bytes).expect("a row has nothing that can't be packed");
             before = submit;
         }
+        packed.asked = shared.into_values();
         packed.bytes.shrink_to_fit();
         packed
     }

@@ -1,9 +1,9 @@
 //! The rows of a trace as they come, with the account of the others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
+use sandtable_core::shared::Shared;
 use sandtable_hardware::{Duration, Instant, SECOND};
 use serde::{Deserialize, Serialize};
 
@@ -64,23 +64,10 @@ pub(super) struct Rows {
     trace: Trace,
     /// How times are written, once one is known.
     clock: Option<Clock>,
-    shared: Shared,
+    /// What rows ask for, once for all that ask for the same.
+    shared: Shared<Asked>,
     /// Whether jobs that ask for no GPU are among them.
     cpu_jobs: bool,
-}
-
-/// What rows ask for, once for all that ask for the same.
-#[derive(Default)]
-pub(super) struct Shared(BTreeSet<Arc<Asked>>);
-
-impl Shared {
-    /// Lets a row share what it asks for.
-    pub(super) fn share(&mut self, row: &mut Row) {
-        match self.0.get(&row.asked) {
-            Some(known) => row.asked = known.clone(),
-            None => _ = self.0.insert(row.asked.clone()),
-        }
-    }
 }
 
 /// Seconds since 1970 that no trace lasts: 2001.
@@ -152,13 +139,20 @@ impl Rows {
             return None;
         }
         // The last one has been changed by now.
-        self.trace.rows.last_mut().into_iter().for_each(|row| self.shared.share(row));
+        self.share_last();
         self.trace.rows.push(job);
         self.trace.rows.last_mut()
     }
 
+    /// Lets the last row share what it asks for.
+    fn share_last(&mut self) {
+        if let Some(row) = self.trace.rows.last_mut() {
+            (_, row.asked) = self.shared.of(row.asked.clone());
+        }
+    }
+
     pub(super) fn finish(mut self, read: Read) -> Trace {
-        self.trace.rows.last_mut().into_iter().for_each(|row| self.shared.share(row));
+        self.share_last();
         let before = self.trace.rows.len();
         self.trace.rows.retain(|row| row.gpus > 0 || !row.host.is_unknown());
         let idle = before - self.trace.rows.len();

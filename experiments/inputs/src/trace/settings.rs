@@ -99,7 +99,7 @@ pub struct Deadlines {
 }
 
 /// How near to each other the nodes of a gang are: names of levels of the fleet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Near {
     /// Within one domain of this level, or the job does not start.
