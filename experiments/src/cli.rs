@@ -4,8 +4,8 @@ use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_runtime::sandbox::{Budget, Flags, serve};
 
-use crate::commands;
 use crate::ui::{self, Colour, Talk};
+use crate::{commands, complete};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -144,7 +144,7 @@ enum Command {
     JobShim(commands::job::ShimArgs),
     #[command(hide = true)]
     JobGuard(commands::job::GuardArgs),
-    /// Print shell completions.
+    /// Print the function by which a shell completes words.
     Completions(commands::generate::CompletionsArgs),
     /// Print the manual page, or write those of all commands to a folder.
     Man(commands::generate::ManArgs),
@@ -173,6 +173,14 @@ fn hear() {
 
 /// Runs the command line; what the process ends with.
 pub fn main() -> u8 {
+    match complete::answered(grammar) {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::Done as u8,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::Usage as u8;
+        }
+    }
     let parsed = grammar().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
@@ -230,7 +238,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::HwJob(_) | Command::CompileComponent(_) => unreachable!("taken by `main`"),
         Command::JobShim(args) => Err(commands::job::shim(&args)),
         Command::JobGuard(args) => commands::job::guard(&args),
-        Command::Completions(args) => commands::generate::completions(&args, Cli::command()),
+        Command::Completions(args) => commands::generate::completions(&args),
         Command::Man(args) => commands::generate::man(&args, Cli::command()),
         Command::Reference(args) => commands::generate::reference(&args, Cli::command()),
     }

@@ -14,6 +14,7 @@
 pub mod authoring;
 pub mod cli;
 mod commands;
+mod complete;
 mod consent;
 pub mod engine;
 pub mod ui;

@@ -41,7 +41,7 @@ pub(crate) struct CompareArgs {
     #[arg(long = "spec", short = 's', value_name = "SPEC")]
     of: Option<PathBuf>,
     /// Compare only this metric, such as `jct-mean`, `makespan` or `utilisation` [default of more than two results: jct-mean].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "METRIC")]
     metric: Option<String>,
     /// Maximum number of jobs to list.
     #[arg(long, value_name = "N", default_value_t = 5)]

@@ -6,10 +6,14 @@ use std::path::PathBuf;
 
 use sandtable_core::error::{Error, ExitCode};
 
-use crate::ui;
+use crate::{complete, ui};
 
-/// Print shell completions.
+/// Print the function by which a shell completes commands, options, labels, metrics, policies, specs and the paths of their values.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  source <(sandtable completions bash)          # in ~/.bashrc; zsh likewise
+  sandtable completions fish | source           # in ~/.config/fish/config.fish")]
 pub(crate) struct CompletionsArgs {
     /// The shell.
     #[arg(value_enum)]
@@ -24,9 +28,8 @@ pub(crate) struct ManArgs {
     folder: Option<PathBuf>,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs, mut of: clap::Command) -> Result<ExitCode, Error> {
-    let mut out = Vec::new();
-    clap_complete::generate(args.shell, &mut of, "sandtable", &mut out);
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Error> {
+    let out = complete::function(args.shell)?;
     ui::result(&String::from_utf8_lossy(&out));
     Ok(ExitCode::Done)
 }

@@ -35,7 +35,7 @@ pub(crate) struct RankArgs {
     /// Metrics; settings are shown by the first.
     #[arg(
         long,
-        value_name = "NAME",
+        value_name = "METRIC",
         value_delimiter = ',',
         default_value = "jct_mean_s,bounded_slowdown_mean,fairness_p99,makespan_s"
     )]

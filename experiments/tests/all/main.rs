@@ -9,6 +9,7 @@ mod browser;
 mod capture;
 mod claims;
 mod cli;
+mod completions;
 mod components;
 mod consolidation;
 mod corpus;

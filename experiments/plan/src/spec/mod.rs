@@ -4,6 +4,7 @@ mod claim;
 mod expected;
 pub(crate) mod json;
 mod machines;
+mod places;
 mod queues;
 mod serving;
 mod sharing;
@@ -24,6 +25,7 @@ pub use json::value_as_ron;
 pub use machines::{
     DevicesSpec, FailuresSpec, FleetSpec, Group, LevelSpec, MaintenanceSpec, NodeListSpec, PartSpec, RevocableSpec,
 };
+pub use places::{Places, short_name};
 pub use queues::QueueSpec;
 pub use sandtable_inputs::state::Change;
 pub use sandtable_inputs::trace::{
@@ -481,20 +483,4 @@ pub struct LimitsSpec {
     /// Actions of one plan.
     #[serde(default)]
     pub actions: Option<u32>,
-}
-
-/// A policy's name from what a spec calls it: the file's stem where it is a path.
-///
-/// ```
-/// use sandtable_plan::spec::short_name;
-///
-/// let names = ["./mine/better.wasm", "./mine/better.star", "oci:all#better:1.2", "fifo"];
-/// assert_eq!(names.map(short_name), ["better", "better", "better", "fifo"]);
-/// ```
-pub fn short_name(name: &str) -> &str {
-    if let Ok(reference) = crate::artifact::oci::Reference::parse(name) {
-        return reference.name.split(':').next().unwrap_or(name);
-    }
-    let file = name.rsplit('/').next().unwrap_or(name);
-    file.strip_suffix(".wasm").or_else(|| file.strip_suffix(".star")).unwrap_or(file)
 }

@@ -112,8 +112,36 @@ impl Node {
         }
     }
 
+    /// Paths of the plain values in it, in the order of the source.
+    pub(super) fn paths(&self, source: &str) -> Vec<String> {
+        let mut paths = Vec::new();
+        self.add_paths(source, "", &mut paths);
+        paths
+    }
+
+    fn add_paths(&self, source: &str, path: &str, paths: &mut Vec<String>) {
+        let mut within = |segment: &str, node: &Node| {
+            // A shell takes other signs for its own.
+            let is_word = segment.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+            if is_word && path.is_empty() {
+                node.add_paths(source, segment, paths);
+            } else if is_word {
+                node.add_paths(source, &format!("{path}.{segment}"), paths);
+            }
+        };
+        match &self.kind {
+            NodeKind::Scalar => paths.push(path.to_string()),
+            NodeKind::Fields(pairs) | NodeKind::Entries(pairs) => {
+                pairs.iter().for_each(|(name, node)| within(name, node));
+            }
+            NodeKind::Items(items) => items.iter().enumerate().for_each(|(at, node)| {
+                within(&node.name(source).unwrap_or_else(|| at.to_string()), node);
+            }),
+        }
+    }
+
     /// What a list's element is called: its label, else its name, else the last part of a path.
-    fn name(&self, source: &str) -> Option<String> {
+    pub(super) fn name(&self, source: &str) -> Option<String> {
         let NodeKind::Fields(fields) = &self.kind else { return None };
         let text = |key: &str| {
             fields.iter().find(|(name, _)| name == key).map(|(_, node)| unquote(&source[node.span.clone()]))
