@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use sandtable_core::digest::digest;
-use sandtable_core::error::Error;
+use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::text;
 use sandtable_plan::{Cell, Plan};
@@ -33,6 +33,8 @@ pub struct MergedRow<'a> {
 pub struct Merged<'a> {
     /// By id.
     pub rows: Vec<MergedRow<'a>>,
+    /// Why cells have no row whose files are not as they were written.
+    pub damaged: Vec<Error>,
 }
 
 /// blake3 of the names and bytes of files.
@@ -66,19 +68,24 @@ impl<'a> Merged<'a> {
     /// A file that can't be read.
     pub fn of(page: &SweepState<'a>) -> Result<Merged<'a>, Error> {
         let mut rows: BTreeMap<(String, usize), MergedRow<'a>> = BTreeMap::new();
+        let mut damaged = Vec::new();
         for (at, cell) in page.plan.cells.iter().enumerate() {
             if !cell.backend.is_reproducible() {
                 for folder in page.observations(at)? {
-                    let row = observed(cell, &folder)?;
-                    rows.insert((row.id.clone(), at), row);
+                    let row = unless_damaged(observed(cell, &folder), &mut damaged)?;
+                    rows.extend(row.map(|row| ((row.id.clone(), at), row)));
                 }
             } else if page.state(at)? != State::Missing {
-                let known = lookup(cell, page.store())?;
-                let results = of_files(&page.store().files(&cell.id)?);
-                rows.insert((cell.id.clone(), at), MergedRow { cell, id: cell.id.clone(), known, results });
+                let read = || {
+                    let (id, known) = (cell.id.clone(), lookup(cell, page.store())?);
+                    let results = of_files(&page.store().files(&cell.id)?);
+                    Ok(MergedRow { cell, id, known, results })
+                };
+                let row = unless_damaged(read(), &mut damaged)?;
+                rows.extend(row.map(|row| ((row.id.clone(), at), row)));
             }
         }
-        Ok(Merged { rows: rows.into_values().collect() })
+        Ok(Merged { rows: rows.into_values().collect(), damaged })
     }
 
     /// blake3 of the ids and of all bytes of all results.
@@ -89,39 +96,68 @@ impl<'a> Merged<'a> {
     }
 }
 
+/// What is read; none where its files are not as they were written, which is kept: of one result that is damaged the others are still known.
+fn unless_damaged<T>(read: Result<T, Error>, damaged: &mut Vec<Error>) -> Result<Option<T>, Error> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if error.exit == ExitCode::CheckFailed => {
+            damaged.push(error);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What came of another store.
+#[derive(Default)]
+pub struct Taken {
+    /// How many cells.
+    pub cells: usize,
+    /// How many observations.
+    pub observations: usize,
+    /// Why others were not taken in: they differ from what is here, or are not as they were written.
+    pub damaged: Vec<Error>,
+}
+
 /// Takes in what another store has of a plan's cells: those that this one lacks, and of the others the proof that they are alike;
-/// and observations that are not here yet. How many cells, and how many observations.
+/// and observations that are not here yet.
 ///
 /// # Errors
-/// A file that can't be read or written, a folder that is no store, a cell that was copied in part, a result that differs.
-pub fn from_others(plan: &Plan, store: &Store, other: &Path) -> Result<(usize, usize), Error> {
+/// A file that can't be read or written, a folder that is no store, a cell that was copied in part.
+pub fn from_others(plan: &Plan, store: &Store, other: &Path) -> Result<Taken, Error> {
     if !other.join("cells").is_dir() {
         return Err(Error::usage(format!("{}: expected a store, with a folder `cells`", other.display())));
     }
     let other = Store::look(other)?;
-    let (mut taken, mut observed) = (0, 0);
+    let mut taken = Taken::default();
     for cell in &plan.cells {
         if let Some(devices) = cell.backend.live() {
             if devices.assumed() {
                 let error = Error::usage("which observations are this spec's only a machine with its GPUs can tell");
                 return Err(error.hint("merge there, or let the nodes share one store"));
             }
-            observed += observations(&cell.id, store, &other)?;
+            let observed = unless_damaged(observations(&cell.id, store, &other), &mut taken.damaged)?;
+            taken.observations += observed.unwrap_or(0);
             continue;
         }
-        let folder = other.folder(&cell.id);
-        if !folder.is_dir() {
-            continue;
-        }
-        let files = other.files(&cell.id)?;
-        complete(&cell.id, &folder, &files)?;
-        taken += usize::from(!store.has(&cell.id));
-        match other.producer_file(&cell.id)? {
-            Some(producer) => store.put_of(&cell.id, &files, &producer)?,
-            None => store.put(&cell.id, &files)?,
+        if other.folder(&cell.id).is_dir() {
+            let is_new = unless_damaged(one(&cell.id, store, &other), &mut taken.damaged)?;
+            taken.cells += usize::from(is_new == Some(true));
         }
     }
-    Ok((taken, observed))
+    Ok(taken)
+}
+
+/// Takes in a cell that another store has; whether it was not here.
+fn one(id: &str, store: &Store, other: &Store) -> Result<bool, Error> {
+    let files = other.files(id)?;
+    complete(id, &other.folder(id), &files)?;
+    let is_new = !store.has(id);
+    match other.producer_file(id)? {
+        Some(producer) => store.put_of(id, &files, &producer)?,
+        None => store.put(id, &files)?,
+    }
+    Ok(is_new)
 }
 
 /// A copy that was interrupted is no result.

@@ -55,9 +55,12 @@ pub(crate) fn run(args: &MergeArgs) -> Result<ExitCode, Error> {
         }
     };
     let plan = expand_noting(&path, &options)?;
+    let mut damaged = Vec::new();
     for other in &args.from {
-        let (cells, observations) = from_others(&plan, &store, other)?;
+        let taken = from_others(&plan, &store, other)?;
+        let (cells, observations) = (taken.cells, taken.observations);
         ui::note(&format!("{cells} cells and {observations} observations taken in from {}", other.display()));
+        damaged.extend(taken.damaged);
     }
     let page = SweepState::new(&store, &plan);
     let mut missing = page.places(State::Missing)?;
@@ -74,14 +77,18 @@ pub(crate) fn run(args: &MergeArgs) -> Result<ExitCode, Error> {
         }
         missing = still;
     }
-    let merged = Merged::of(&page)?;
+    let mut merged = Merged::of(&page)?;
     let text = args.format.of(&table(&merged));
     match &args.output {
         Some(file) => output::write(file, &text)?,
         None => ui::result(&text),
     }
     let (all, rows) = (plan.cells.len(), merged.rows.len());
-    ui::note(&format!("{}: {rows} rows of {all} cells, blake3 {}", plan.title, merged.digest()));
+    damaged.extend(merged.damaged.drain(..));
+    // A digest of a part would be compared with that of all.
+    let digest = if damaged.is_empty() { merged.digest() } else { format!("not known: {} damaged", damaged.len()) };
+    ui::note(&format!("{}: {rows} rows of {all} cells, blake3 {digest}", plan.title));
+    damaged.iter().for_each(|error| ui::note(&error.to_string()));
     let conflicts = page.conflicts()?;
     for path in &conflicts {
         ui::note(&format!("error: nondeterministic: a second result that differs is kept in {}", path.display()));
@@ -90,7 +97,7 @@ pub(crate) fn run(args: &MergeArgs) -> Result<ExitCode, Error> {
     named(&page, "failed", &failed);
     named(&page, "missing", &missing);
     Ok(match () {
-        () if !conflicts.is_empty() => ExitCode::CheckFailed,
+        () if !conflicts.is_empty() || !damaged.is_empty() => ExitCode::CheckFailed,
         () if !missing.is_empty() => ExitCode::Missing,
         () if !failed.is_empty() => ExitCode::PolicyFailed,
         () => ExitCode::Done,

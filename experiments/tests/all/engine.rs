@@ -216,6 +216,17 @@ fn stores_of_machines_without_a_common_file_system_are_merged() {
     }
     let ran = sweep.on_spec("merge", &["--store", "a", "--from", "nowhere"]);
     assert!(ran.code == 2 && ran.stderr.contains("nowhere: expected a store"), "{}", ran.stderr);
+    // Of a store in which a table is cut short all others are taken in.
+    let packed = sweep.path("b").join(path.with_extension("csv.zst"));
+    let whole = std::fs::read(&packed).expect("the table");
+    std::fs::write(&packed, &whole[..whole.len() / 2]).expect("written");
+    for (store, more, rows) in [("e", &["--from", "b"][..], 20), ("b", &[], 20)] {
+        let ran = sweep.on_spec("merge", &[&["--store", store, "--format", "csv"], more].concat());
+        assert_eq!((ran.code, ran.stdout.lines().count()), (1, rows), "{}", ran.stderr);
+        assert!(ran.stderr.contains("19 rows of 40 cells, blake3 not known: 1 damaged"), "{}", ran.stderr);
+        assert_eq!(ran.stderr.matches("error: cannot unpack ").count(), 1, "{}", ran.stderr);
+    }
+    std::fs::write(&packed, whole).expect("written");
     // A copy that was interrupted is no result.
     std::fs::remove_file(sweep.path("b").join(path.with_file_name("timeline.csv.zst"))).expect("removed");
     let ran = sweep.on_spec("merge", &["--store", "d", "--from", "b"]);
