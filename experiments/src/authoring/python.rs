@@ -72,10 +72,11 @@ pub(super) fn modules(folder: &Path) -> Result<Vec<String>, Error> {
 /// The modules of a folder: path to text.
 ///
 /// # Errors
-/// A file that can't be read.
+/// A file that can't be read, or is not in UTF-8.
 pub(super) fn texts(folder: &Path) -> Result<BTreeMap<String, String>, Error> {
     let read = |(name, path): (String, PathBuf)| {
-        let text = std::fs::read_to_string(&path).map_err(|error| Error::file("read", &path, &error))?;
+        let text = input::text(&path, input::SPEC)
+            .map_err(|error| error.hint("--quick reads modules in UTF-8 alone; a build without it reads others"))?;
         Ok((name, text.trim_start_matches('\u{feff}').to_string()))
     };
     files(folder)?.into_iter().map(read).collect()

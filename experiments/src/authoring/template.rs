@@ -45,11 +45,16 @@ const PYTHON: &[File] = files!(
     "tests/stubs/wit_world/imports/types.py",
 );
 const JS: &[File] = files!(
-    "templates/js/": "policy.js", "sandtable-policy.js", "sandtable-policy.d.ts", "package.json", "README.md", "tests/policy.test.js",
-    "tests/fleet.js",
+    "templates/js/": "policy.js", "sandtable-policy.js", "sandtable-policy.d.ts", "sandtable-contract.d.ts", "package.json",
+    "jsconfig.json", "README.md", "tests/policy.test.js", "tests/fleet.js",
 );
 const C: &[File] = files!("templates/c/": "policy.c", "README.md");
 const TRY: &str = include_str!("../../../policies/templates/try.ron");
+
+/// The shipped policies that a new one in Rust can begin with.
+pub fn beginnings() -> impl Iterator<Item = &'static str> {
+    SHIPPED.iter().map(|(name, _)| *name)
+}
 
 /// The files of a new policy, in the order of their names; in Rust with the sources of a shipped one, if that is named.
 ///
@@ -67,7 +72,7 @@ pub fn files(language: Language, name: &str, from: Option<&str>) -> Result<Vec<(
     if let Some(from) = from {
         let sources = SHIPPED.iter().find(|(shipped, _)| *shipped == from).filter(|_| language == Language::Rust);
         let Some((_, sources)) = sources else {
-            let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
+            let names: Vec<&str> = beginnings().collect();
             let error = Error::usage(format!("no policy of this language begins with `{from}`"));
             return Err(error.hint(format!("in Rust one can begin with {}", names.join(", "))));
         };

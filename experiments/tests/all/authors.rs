@@ -191,7 +191,9 @@ fn a_policy_in_javascript_has_no_clock_and_errors_keep_their_text() {
     let line = 1 + template.lines().position(|line| line.contains(first)).expect("the line");
     ends_with(WHOLE, "js", (first, "order.push(null.x);"), "cannot read property 'x' of null");
     ends_with(WHOLE, "js", (first, "order.push(null.x);"), &format!("policy.js:{line}:"));
-    ends_with(WHOLE, "js", (first, "throw { tag: 'mine' };"), "thrown: {\"tag\":\"mine\"}");
+    // An id that stands for none is none: jobs of the template's spec have neither.
+    let thrown = "throw { tag: `mine, ${order[0].queue}, ${order[0].workload}` };";
+    ends_with(WHOLE, "js", (first, thrown), "thrown: {\"tag\":\"mine, undefined, undefined\"}");
 }
 
 #[needs("tool:componentize-py")]
@@ -362,6 +364,15 @@ fn a_quick_build_is_of_the_texts_as_they_are() {
     assert!(whole.code == 2 && whole.stderr.contains(taken), "{}", whole.stderr);
     assert!(!whole.stderr.contains("anyhow"), "{}", whole.stderr);
     std::fs::remove_file(folder.path().join(&name).join("queue.py")).expect("removed");
+    let latin = folder.path().join(&name).join("words/latin.py");
+    std::fs::write(&latin, b"# -*- coding: latin-1 -*-\nWORD = 'caf\xe9'\n").expect("written");
+    let built = build();
+    assert!(
+        built.code == 2 && built.stderr.contains("words/latin.py: expected UTF-8, found other bytes at byte 37"),
+        "{}",
+        built.stderr
+    );
+    std::fs::remove_file(latin).expect("removed");
     write("words/say.py", &"#".repeat(300_000));
     let built = build();
     assert!(built.code == 2 && built.stderr.contains("there is room for"), "{}", built.stderr);

@@ -12,6 +12,7 @@ mod cli;
 mod completions;
 mod components;
 mod consolidation;
+mod contract_types;
 mod corpus;
 mod deadlines;
 mod decisions;

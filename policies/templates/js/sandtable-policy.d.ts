@@ -1,18 +1,13 @@
-// Types of sandtable-policy.js. Records of the contract are named as in wit/policy.wit, in camel case.
+/// <reference path="./sandtable-contract.d.ts" />
+// Types of sandtable-policy.js. Those of the contract are in sandtable-contract.d.ts.
+import type { Demand, GpuType, Knowledge, Node, Queue, Rejection, Setup, Trigger, WorkloadProfile } from 'sandtable:policy/types@0.2.0';
+import type { Quantity } from 'sandtable:policy/predictor@0.2.0';
+
+export type { Demand, GpuType, Knowledge, Node, Queue, Rejection, Setup, Trigger, WorkloadProfile, Quantity };
 
 export const SECOND: number;
 
 export type Phase = 'queued' | 'starting' | 'running' | 'stopping' | 'ended';
-
-export interface Demand {
-  gpus: number;
-  gpusPerNode: number;
-  shareMilli: number;
-  memoryMib: number;
-  gpuTypes: ArrayLike<number> & Iterable<number>;
-  preemptible: boolean;
-  [other: string]: unknown;
-}
 
 export class Job {
   readonly id: number;
@@ -27,7 +22,7 @@ export class Job {
   readonly declared?: number;
   readonly deadline?: number;
   /** What is known of its workload. */
-  readonly workload?: Record<string, unknown>;
+  readonly workload?: WorkloadProfile;
   readonly phase: Phase;
   /** Its GPUs; empty unless it starts or runs. */
   readonly held: readonly number[];
@@ -35,31 +30,22 @@ export class Job {
   attained(now: number): number;
 }
 
-export interface Node {
-  id: number;
-  name: string;
-  gpuType: number;
-  firstGpu: number;
-  gpus: number;
-  [other: string]: unknown;
-}
-
 export class Cluster {
   readonly now: number;
-  readonly trigger: 'event' | 'round' | 'timer' | 'resync';
-  readonly types: readonly { id: number; name: string; memoryMib: number }[];
+  readonly trigger: Trigger;
+  readonly types: readonly GpuType[];
   readonly nodes: readonly Node[];
-  readonly queues: readonly Record<string, unknown>[];
-  readonly knowledge: Readonly<Record<string, boolean | undefined>>;
+  readonly queues: readonly Queue[];
+  readonly knowledge: Readonly<Knowledge>;
   /** Jobs that have not ended, by id. */
   readonly jobs: ReadonlyMap<number, Job>;
   /** Free GPUs of each node that is up, ascending, by the node's id. */
   readonly free: ReadonlyMap<number, readonly number[]>;
   /** What the host refused of the previous decision. */
-  readonly rejections: readonly { code: string; message: string; job?: number }[];
+  readonly rejections: readonly Rejection[];
   readonly waiting: Job[];
   readonly running: Job[];
-  estimate(what: 'remaining' | 'throughput' | 'utilisation' | 'memory' | 'step-time' | 'steps', jobs: Job[]): number[];
+  estimate(what: Quantity, jobs: Job[]): number[];
   remaining(jobs: Job[]): number[];
   place(job: Job): number[] | undefined;
   start(job: Job, gpus?: number[]): boolean;
@@ -83,8 +69,8 @@ export interface Policy {
   round?: number;
   /** The values of its parameters, from `init` on. */
   options?: Record<string, boolean | number | string>;
-  init?(setup: Record<string, unknown>): void;
+  init?(setup: Setup): void;
   decide(cluster: Cluster): void;
 }
 
-export function scheduler(policy: Policy & ThisType<Policy & { options: Record<string, any> }>): Record<string, unknown>;
+export function scheduler(policy: Policy & ThisType<Policy & { options: Record<string, any> }>): typeof import('sandtable:policy/scheduler@0.2.0');

@@ -1,7 +1,8 @@
 // What policies in JavaScript have in common: the cluster as it is, places for gangs, the configuration, and what the host calls.
 //
 // Times are whole microseconds from the start of the experiment; SECOND is one second of them. What has no name here is in the
-// contract, wit/policy.wit: import it from 'sandtable:policy/…@0.2.0'. The types are in sandtable-policy.d.ts.
+// contract, wit/policy.wit: import it from 'sandtable:policy/…@0.2.0'. The types are in sandtable-policy.d.ts, those of the contract in
+// sandtable-contract.d.ts.
 import { occupancy, rejections } from 'sandtable:policy/cluster@0.2.0';
 import { attained, classes, users, workloads } from 'sandtable:policy/introductions@0.2.0';
 import { write } from 'sandtable:policy/log@0.2.0';
@@ -11,7 +12,9 @@ export const SECOND = 1_000_000;
 const UNKNOWN = 2 ** 53 - 1;
 const NONE = 2 ** 32 - 1;
 
-const known = (value, none = UNKNOWN) => (value === none ? undefined : value);
+const known = (value) => (value === UNKNOWN ? undefined : value);
+// Ids from 2^31 on come as negative numbers.
+const knownId = (value) => (value >>> 0 === NONE ? undefined : value);
 
 /** A job that has not ended. */
 export class Job {
@@ -22,10 +25,10 @@ export class Job {
     this.gpus = this.demand.gpus;
     this.user = cluster.users[arrival.user];
     this.priority = arrival.priority;
-    this.queue = known(arrival.queue, NONE);
+    this.queue = knownId(arrival.queue);
     this.declared = known(arrival.declaredRunTime);
     this.deadline = known(arrival.deadline);
-    this.workload = cluster.workloads[known(arrival.workload, NONE)];
+    this.workload = cluster.workloads[knownId(arrival.workload)];
     this.phase = 'queued';
     this.held = [];
     this.waitingSince = arrival.submitted;
