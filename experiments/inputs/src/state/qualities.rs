@@ -52,7 +52,7 @@ impl State {
     pub(super) fn limits_qualities(&self) -> bool {
         let changes = self.source.scheduler.as_ref().and_then(|of| of.priority.as_ref());
         let by_accounts = changes.and_then(|of| of.fair_share).is_some_and(|weight| weight > 0.0);
-        !by_accounts && self.qualities().any(|queue| !(queue.limit.is_empty() && queue.limit_per_user.is_empty()))
+        !by_accounts && self.qualities().any(is_limited)
     }
 
     /// Qualities of service as queues, and users in those that limit each user.
@@ -87,7 +87,6 @@ impl State {
         let by_quality = self.source.scheduler.as_ref().and_then(|of| of.preempts) == Some(Preempts::Qos);
         let lost = by_quality && self.standings().is_none();
         let takes = self.qualities().filter(|queue| lost && !queue.preempts.is_empty());
-        let is_limited = |queue: &&StateQueue| !(queue.limit.is_empty() && queue.limit_per_user.is_empty());
         let limited = self.qualities().filter(|queue| !self.limits_qualities() && is_limited(queue));
         [takes.count(), limited.count()].map(|count| count as u32)
     }
@@ -99,6 +98,11 @@ impl State {
         let [kinds, any] = [kinds.filter(|_| !all.is_empty()), limit.get("*").copied()];
         kinds.unwrap_or(f64::INFINITY).min(any.unwrap_or(f64::INFINITY))
     }
+}
+
+/// Whether a quality of service limits its jobs' GPUs.
+fn is_limited(quality: &StateQueue) -> bool {
+    !(quality.limit.is_empty() && quality.limit_per_user.is_empty())
 }
 
 /// The queue of a user in one that limits each user.
