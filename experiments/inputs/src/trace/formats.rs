@@ -64,7 +64,11 @@ pub(super) fn parse(file: &Path, bytes: &[u8], format: TraceFormat, options: &Op
     match format {
         TraceFormat::Native => super::native::native(file, bytes, options),
         TraceFormat::Philly => {
-            let philly = Mapping { name: None, ..mapping("", "timestamp", "num_gpus", "duration", Seconds) };
+            // Its virtual clusters, where the table has them.
+            let head = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let is_there = head.split(|byte| *byte == b',').any(|name| name.trim_ascii() == b"cluster");
+            let log = [None, None, is_there.then_some("cluster"), None];
+            let philly = Mapping { name: None, log, ..mapping("", "timestamp", "num_gpus", "duration", Seconds) };
             mapped(file, bytes, &philly, options)
         }
         TraceFormat::Tiresias => {

@@ -54,6 +54,10 @@ fn formats_are_understood() {
     assert_eq!(rows(Philly, philly, &plain), [row("0", "60", 1, "66"), row("1", "0", 8, "5")]);
     let only = Options { filter: map(&[("cluster", "a")]), ..Options::default() };
     assert_eq!(rows(Philly, philly, &only), [row("0", "0", 1, "66")]);
+    let partition = |row: &Row| row.recorded.as_ref().and_then(|log| log.partition.clone());
+    assert_eq!(parse(Philly, philly, &plain).unwrap().rows.iter().filter_map(partition).collect::<String>(), "ab");
+    let bare = "timestamp,duration,num_gpus\n2017-10-09 00:01:00,66.0,1\n";
+    assert_eq!(parse(Philly, bare, &plain).unwrap().rows[0].recorded, None);
     let tiresias = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n7,2,30,133,vgg11,147,23\n";
     assert_eq!(rows(Tiresias, tiresias, &plain), [row("7", "30", 2, "147")]);
     let muri = "job_id,num_gpu,submit_time,duration\n7,2,30500,147000\n";

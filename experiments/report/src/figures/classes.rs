@@ -1,4 +1,4 @@
-//! Who waits: jobs by their size, user, queue, workload, kind of GPU, and by when they were submitted.
+//! Who waits: jobs by their size, user, queue, partition, workload, kind of GPU, and by when they were submitted.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use sandtable_results::schema::JobRecord;
 use sandtable_results::stats::estimate;
 use sandtable_runtime::Distribution;
 
+use super::distributions::slowdown;
 use super::{Class, Run, Runs, origin};
 use crate::plot::{Axis, Figure, Line};
 
@@ -19,11 +20,22 @@ const MOST: usize = 12;
 type OfJobs = fn(&[&JobRecord]) -> Option<f64>;
 
 /// What is shown of a class, in words and in the name of the figure.
-const SHOWS: &[(&str, &str, OfJobs)] = &[
-    ("mean completion time", "jct", |jobs| mean(jobs.iter().filter_map(|job| job.jct()))),
-    ("mean time to the first start", "waiting", |jobs| mean(jobs.iter().filter_map(|job| job.wait()))),
-    ("p95 of the time to the first start", "waiting-p95", |jobs| p95(jobs.iter().filter_map(|job| job.wait()))),
+const SHOWS: &[(&str, &str, Unit, OfJobs)] = &[
+    ("mean completion time", "jct", Unit::Seconds, |jobs| mean(jobs.iter().filter_map(|job| job.jct()))),
+    ("mean time to the first start", "waiting", Unit::Seconds, |jobs| mean(jobs.iter().filter_map(|job| job.wait()))),
+    ("p95 of the time to the first start", "waiting-p95", Unit::Seconds, |jobs| {
+        p95(jobs.iter().filter_map(|job| job.wait()))
+    }),
+    ("mean slowdown", "slowdown", Unit::Times, |jobs| mean(jobs.iter().filter_map(|job| slowdown(job)))),
+    ("mean time on GPUs without lasting progress", "overhead", Unit::Seconds, |jobs| {
+        mean(jobs.iter().map(|job| overhead(job)))
+    }),
 ];
+
+/// What preemptions, failures and starts have cost a job: the time for which it held its GPUs less that of progress that lasted.
+fn overhead(job: &JobRecord) -> f64 {
+    (job.held_s.f64() - job.productive_s.f64()).max(0.0)
+}
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (count, sum) = values.fold((0_usize, 0.0), |(count, sum), value| (count + 1, sum + value));
@@ -53,7 +65,7 @@ pub(super) fn figures(all: &[Runs<'_>], at: &str) -> Result<Vec<(Class, Figure, 
         if names.len() < 2 {
             continue;
         }
-        for (shows, short, of) in SHOWS {
+        for (shows, short, unit, of) in SHOWS {
             let lines = all.iter().map(|runs| line(runs, &division, &names, *of)).collect();
             let figure = Figure {
                 id: format!("{short}-by-{}", division.id),
@@ -62,7 +74,7 @@ pub(super) fn figures(all: &[Runs<'_>], at: &str) -> Result<Vec<(Class, Figure, 
                 x: division.by.into(),
                 y: (*shows).into(),
                 axis: Axis::Names(names.clone()),
-                unit: Unit::Seconds,
+                unit: *unit,
                 steps: false,
                 part: false,
                 y_range: None,
@@ -145,21 +157,24 @@ fn divisions(all: &[Runs<'_>]) -> Result<Vec<Division>, Error> {
     let mut sizes = Division { by: "GPUs asked for", id: "gpus", of: BTreeMap::new(), order: Vec::new() };
     let mut starts: BTreeMap<u32, String> = BTreeMap::new();
     let mut kinds = Division { by: "kind of GPU", id: "kind", of: BTreeMap::new(), order: Vec::new() };
-    let mut times = Division { by: "time of the week", id: "time", of: BTreeMap::new(), order: weeks() };
     let origin = runs().next().and_then(|run| origin(run.cell));
+    // Hours where each of the 168 has some jobs, quarters of days else.
+    let jobs = runs().map(|run| run.jobs.len()).max().unwrap_or(0);
+    let hours = if jobs >= 168 * OF_AN_HOUR { 1 } else { 6 };
+    let mut times = Division { by: "time of the week", id: "time", of: BTreeMap::new(), order: weeks(hours) };
     for run in runs() {
         for job in &run.jobs {
             let (least, name) = size(job.gpus);
             starts.entry(least).or_insert_with(|| name.clone());
             sizes.of.entry(key(run, job)).or_insert(name);
             if let Some(origin) = origin {
-                times.of.entry(key(run, job)).or_insert_with(|| time_of_week(origin, job.submit_s.f64()));
+                times.of.entry(key(run, job)).or_insert_with(|| time_of_week(origin, job.submit_s.f64(), hours));
             }
         }
     }
     sizes.order = starts.into_values().collect();
-    let [mut users, mut queues, mut workloads] = [("user", "user"), ("queue", "queue"), ("workload", "workload")]
-        .map(|(by, id)| Division { by, id, of: BTreeMap::new(), order: Vec::new() });
+    let [mut users, mut queues, mut partitions, mut workloads] = ["user", "queue", "partition", "workload"]
+        .map(|by| Division { by, id: by, of: BTreeMap::new(), order: Vec::new() });
     let mut seeds: Vec<u64> = Vec::new();
     for run in runs() {
         if seeds.contains(&run.cell.seed) {
@@ -167,7 +182,13 @@ fn divisions(all: &[Runs<'_>]) -> Result<Vec<Division>, Error> {
         }
         seeds.push(run.cell.seed);
         for row in run.cell.setting.workload.trace(run.cell.seed, &run.cell.fleet)?.rows {
-            let asked = [(&mut users, &row.user), (&mut queues, &row.queue), (&mut workloads, &row.workload)];
+            let partition = row.recorded.as_ref().and_then(|log| log.partition.clone());
+            let asked = [
+                (&mut users, &row.user),
+                (&mut queues, &row.queue),
+                (&mut partitions, &partition),
+                (&mut workloads, &row.workload),
+            ];
             for (division, class) in asked {
                 if let Some(class) = class {
                     division.of.insert(format!("{} {}", run.cell.seed, row.name), class.clone());
@@ -178,7 +199,7 @@ fn divisions(all: &[Runs<'_>]) -> Result<Vec<Division>, Error> {
             }
         }
     }
-    let mut out = vec![sizes, users, queues, workloads, kinds, times];
+    let mut out = vec![sizes, users, queues, partitions, workloads, kinds, times];
     out.retain(|division| !division.of.is_empty());
     Ok(out)
 }
@@ -195,21 +216,23 @@ fn size(gpus: u32) -> (u32, String) {
     }
 }
 
-/// Quarters of a day that people count.
+/// Jobs that each hour of the week has, in the mean, where figures are by hours.
+const OF_AN_HOUR: usize = 20;
+
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// Every quarter of a day of the week.
-fn weeks() -> Vec<String> {
-    DAYS.iter().flat_map(|day| (0..4).map(move |quarter| format!("{day} {} h", 6 * quarter))).collect()
+/// The week in parts of so many hours.
+fn weeks(hours: u32) -> Vec<String> {
+    DAYS.iter().flat_map(|day| (0..24 / hours).map(move |part| format!("{day} {} h", hours * part))).collect()
 }
 
-/// The quarter of a day in which a second after an instant of UTC lies.
-fn time_of_week(origin: Duration, seconds: f64) -> String {
+/// The part of the week, of so many hours, in which a second after an instant of UTC lies.
+fn time_of_week(origin: Duration, seconds: f64, hours: u32) -> String {
     let since = origin.as_secs_f64() + seconds;
     let (day, hour) = ((since / 86_400.0).floor(), since.rem_euclid(86_400.0) / 3600.0);
     // 1970-01-01 was a Thursday.
     let day = (day as i64 + 3).rem_euclid(7) as usize;
-    format!("{} {} h", DAYS[day], 6 * (hour / 6.0) as u32)
+    format!("{} {} h", DAYS[day], hour as u32 / hours * hours)
 }
 
 #[cfg(test)]
@@ -221,8 +244,10 @@ mod tests {
         let names: Vec<String> = [1, 2, 3, 4, 5, 8, 9, 100].map(|gpus| size(gpus).1).to_vec();
         assert_eq!(names, ["1", "2", "3–4", "3–4", "5–8", "5–8", "9–16", "65–128"]);
         // 2026-11-28 07:06:40 UTC is a Saturday.
-        assert_eq!(time_of_week(Duration::from_secs(1_795_849_600), 0.0), "Sat 6 h");
-        assert_eq!(time_of_week(Duration::from_secs(1_795_849_600), 86_400.0), "Sun 6 h");
+        assert_eq!(time_of_week(Duration::from_secs(1_795_849_600), 0.0, 6), "Sat 6 h");
+        assert_eq!(time_of_week(Duration::from_secs(1_795_849_600), 86_400.0, 1), "Sun 7 h");
+        assert_eq!(weeks(1).len(), 168);
+        assert!(weeks(6).contains(&"Sat 18 h".to_string()) && weeks(6).len() == 28);
         assert!(p95([5.0, 1.0, 3.0].into_iter()).is_some_and(|x| (x - 4.8).abs() < 1e-12));
         assert_eq!(p95(std::iter::empty()), None);
     }

@@ -58,7 +58,7 @@ const ALL: &[JobQuantity] = &[
 ];
 
 /// Completion time over the time in which a job made progress that lasted, at least 1.
-fn slowdown(job: &JobRecord) -> Option<f64> {
+pub(super) fn slowdown(job: &JobRecord) -> Option<f64> {
     Some((job.jct()? / job.productive_s.f64().max(SHORTEST)).max(1.0))
 }
 

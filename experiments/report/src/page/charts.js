@@ -61,7 +61,8 @@ function timeMarks(least, most, logarithmic) {
     if (on.length >= 2) return coarse.length >= 4 ? coarse : on;
   }
   // About six, in steps of which people count time.
-  const steps = [...TIMES, 10800, 21600, 43200, 604800].sort((a, b) => a - b);
+  // Those that divide days: nobody reads 0.4167 d.
+  const steps = [...TIMES, 10800, 21600, 43200, 604800].filter((one) => one !== 18000 && one !== 36000).sort((a, b) => a - b);
   const step = steps.find((one) => (most - least) / one <= 7) ?? 8.64e9;
   const marks = [];
   for (let at = Math.ceil(least / step) * step; at <= most + step * 1e-9; at += step) marks.push(at);
@@ -120,6 +121,9 @@ function swatch(at) {
   return canvas;
 }
 
+// Whether a place of the x axis is shown, where a part of it is.
+const inSight = (u, x) => x >= u.scales.x.min && x <= u.scales.x.max;
+
 // An instant of UTC, as exactly as a part of so many seconds asks for.
 function date(figure, seconds, wide) {
   const text = new Date((figure.origin + seconds) * 1000).toISOString();
@@ -137,9 +141,10 @@ class Chart {
     this.legend = element('div', { class: 'legend' });
     this.tools = element('div', { class: 'tools' });
     this.plot = element('div', { class: 'plot', tabindex: '0', role: 'application' });
+    this.spoken = element('p', { class: 'spoken', 'aria-live': 'polite' });
     this.data = element('details', { class: 'data' }, element('summary', {}, 'Data as a table'));
     this.data.addEventListener('toggle', () => this.table());
-    place.replaceChildren(this.legend, this.tools, this.plot, this.data);
+    place.replaceChildren(this.legend, this.tools, this.plot, this.spoken, this.data);
     this.plot.addEventListener('keydown', (event) => this.key(event));
     const width = () => Math.max(240, this.plot.clientWidth);
     new ResizeObserver(() => {
@@ -225,6 +230,18 @@ class Chart {
       if (isTime(figure)) return timeMarks(from, to, xLog);
       return factorMarks(from, to);
     };
+    // Those of the marks that are far enough from each other to be read.
+    const apart = (marks, from, to) => {
+      const part = (at) => (xLog ? Math.log(at / from) / Math.log(to / from) : (at - from) / (to - from));
+      const [room, least] = [Math.max(160, this.plot.clientWidth - 80), names ? (crowded ? 15 : 0) : figure.origin ? 84 : 52];
+      let end = -Infinity;
+      return marks.filter((at) => {
+        const place = part(at) * room;
+        if (place - end < least) return false;
+        end = place;
+        return true;
+      });
+    };
     const placed = names || isTime(figure) || xLog;
     const longest = names ? Math.max(...names.map((name) => Math.min(name.length, 24))) : 0;
     const options = {
@@ -236,7 +253,7 @@ class Chart {
       scales: { x: { time: false, distr: xLog ? 3 : 1, range: (u, from, to) => (u.zoomed ? [from, to] : xRange) }, y: { distr: logY ? 3 : 1, range: () => yRange } },
       axes: [
         { ...axis, label: figure.x, rotate: crowded ? -40 : 0, size: crowded ? 30 + Math.min(120, longest * 5) : 40, grid: { ...axis.grid, show: !names },
-          ...(placed ? { splits: xMarks, filter: (u, marks) => marks, values: (u, marks) => marks.map((at) => (names ? (names[at] ?? '').slice(0, 24) : figure.origin ? date(figure, at, u.scales.x.max - u.scales.x.min) : isTime(figure) ? mark(at) : number(at))) } : {}) },
+          ...(placed ? { splits: (u, at, from, to) => apart(xMarks(u, at, from, to), from, to), filter: (u, marks) => marks, values: (u, marks) => marks.map((at) => (names ? (names[at] ?? '').slice(0, 24) : figure.origin ? date(figure, at, u.scales.x.max - u.scales.x.min) : isTime(figure) ? mark(at) : number(at))) } : {}) },
         { ...axis, label: this.relative ? `${figure.y}, relative to ${labels[chosen.baseline]}` : figure.part && state.tail ? 'part of the jobs beyond' : figure.y, size: 62,
           values: (u, marks) => marks.map((y) => (y === null ? null : this.relative ? `${number(y)}×` : unit === 's' ? timeMark(y) : said(y, unit))),
           ...(unit === 's' || logY ? { splits: (u, at, from, to) => (unit === 's' ? timeMarks(from, to, logY) : factorMarks(from, to)), filter: (u, marks) => marks } : {}) },
@@ -267,7 +284,7 @@ class Chart {
       const path = new Path2D();
       for (const index of some ?? line.ys.keys()) {
         const y = line.ys[index];
-        if (y === null || y === undefined) continue;
+        if (y === null || y === undefined || (!names && !inSight(u, u.data[0][index]))) continue;
         const [x, top] = this.at(u, index, y, at, count, names);
         shape(path, x, top, 3.2 * devicePixelRatio);
       }
@@ -363,7 +380,7 @@ class Chart {
       });
       return button;
     }));
-    this.where = element('span', { class: 'where', 'aria-live': 'polite' });
+    this.where = element('span', { class: 'where' });
     const toggle = (key, text) => {
       const button = element('button', { type: 'button', 'aria-pressed': String(this.state[key]), 'data-key': key }, text);
       button.addEventListener('click', () => {
@@ -414,6 +431,9 @@ class Chart {
     this.cursor = next;
     this.drawn.setCursor({ left: this.drawn.valToPos(xs[next], 'x'), top: 10 });
     this.read(next);
+    // What the eye finds in the legend.
+    const values = this.lines().filter((line) => line.shown).map((line) => `${labels[line.label]} ${this.values.get(line.label).textContent}`);
+    this.spoken.textContent = `${this.where.textContent}: ${values.join(', ')}`;
   }
 
   // What is drawn, as a table: for screen readers, and to copy.

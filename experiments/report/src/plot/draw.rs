@@ -126,7 +126,9 @@ pub(super) fn figure(figure: &Figure, paper: &Paper) -> Result<String, Error> {
         Axis::Names(names) => {
             // Places are numbers with names; half a place is left at each end.
             let named = names.clone();
-            let text = move |x: f64| match x == x.round() && x >= 0.0 {
+            // Names below each other need a line each: of more than there is room for, each so often one.
+            let each = (names.len() as f64 * f64::from(SIZE) * 1.2 / (width * 0.75)).ceil().max(1.0) as usize;
+            let text = move |x: f64| match x == x.round() && x >= 0.0 && (x as usize).is_multiple_of(each) {
                 true => named.get(x as usize).cloned().unwrap_or_default(),
                 false => String::new(),
             };
