@@ -11,14 +11,30 @@ use sandtable_plan::spec::Places;
 use sandtable_plan::{QUICKSTART, is_spec, spec_text};
 use sandtable_results::metric;
 
+use crate::authoring::template;
+
 /// Variable by which the shell's function asks, with the shell's name.
 const VARIABLE: &str = "SANDTABLE_COMPLETE";
+
+/// Figures that all results have.
+const FIGURES: [&str; 10] = [
+    "jct",
+    "waiting",
+    "slowdown",
+    "rho",
+    "utilisation",
+    "queue",
+    "jct-by-gpus",
+    "waiting-by-gpus",
+    "waiting-p95-by-gpus",
+    "policies",
+];
 
 /// What is offered for a value that begins like this.
 type Offer = fn(&OsStr) -> Vec<CompletionCandidate>;
 
 /// By what the help calls the value.
-const OFFERS: [(&str, Offer); 10] = [
+const OFFERS: [(&str, Offer); 12] = [
     ("LABEL", labels),
     ("A", results),
     ("B", results),
@@ -26,6 +42,8 @@ const OFFERS: [(&str, Offer); 10] = [
     ("PATH=VALUE", paths),
     ("PATH=A,B", paths),
     ("POLICY", policies),
+    ("FIGURE", figures),
+    ("SHIPPED", beginnings),
     ("NAME[,KEY=VALUE]", policies),
     ("RESULT", specs),
     ("SPEC", specs),
@@ -102,6 +120,15 @@ fn metrics(begun: &OsStr) -> Vec<CompletionCandidate> {
 fn policies(begun: &OsStr) -> Vec<CompletionCandidate> {
     let files = PathCompleter::any().filter(|path| ends_with(path, &["wasm", "star"])).complete(begun);
     of(shipped().map(str::to_string), begun).into_iter().chain(files).collect()
+}
+
+/// Those that all results have; `--figure list` names those of some.
+fn figures(begun: &OsStr) -> Vec<CompletionCandidate> {
+    of(["list"].into_iter().chain(FIGURES).map(str::to_string), begun)
+}
+
+fn beginnings(begun: &OsStr) -> Vec<CompletionCandidate> {
+    of(template::beginnings().map(str::to_string), begun)
 }
 
 fn specs(begun: &OsStr) -> Vec<CompletionCandidate> {

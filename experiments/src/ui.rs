@@ -6,6 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sandtable_core::error::ExitCode;
+use sandtable_core::frame::fit;
 use sandtable_hardware::text::turns;
 
 mod paint;
@@ -86,6 +87,11 @@ pub fn talk(how: &Talk) {
     QUIET.store(how.quiet, Ordering::Relaxed);
     VERBOSE.store(how.verbose, Ordering::Relaxed);
     paint::choose(how.colour);
+    if std::io::stdout().is_terminal()
+        && let Some((terminal_size::Width(width), _)) = terminal_size::terminal_size_of(std::io::stdout())
+    {
+        fit(width.into());
+    }
 }
 
 fn is_verbose() -> bool {

@@ -1,11 +1,14 @@
 //! A table of typed values, printed as aligned text, as CSV or as JSON lines.
 
+mod aligned;
+
 use std::borrow::Cow;
 
-use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, Value as Json, json};
 
 use crate::display::Unit;
+
+pub use aligned::fit;
 
 /// A value of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -354,32 +357,14 @@ impl Frame {
         self.in_text().iter().take_while(|(_, column)| column.kind == ColumnKind::Words).count()
     }
 
-    /// Aligned columns below their heads.
+    /// Aligned columns below their heads; wider than [`fit`] said they are in parts below each other.
     pub fn text(&self) -> String {
-        self.aligned(true)
+        self.aligned(true, aligned::width())
     }
 
     /// Aligned columns without their heads.
     pub fn text_rows(&self) -> String {
-        self.aligned(false)
-    }
-
-    fn aligned(&self, headed: bool) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        if headed {
-            table.add_row(self.heads());
-        }
-        for row in self.texts() {
-            table.add_row(row.into_iter().map(|(text, _)| text));
-        }
-        for (at, (_, column)) in self.in_text().iter().enumerate() {
-            if let Some(shown) = table.column_mut(at).filter(|_| column.kind != ColumnKind::Words) {
-                shown.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        // Without the padding at its edges.
-        table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_string() + "\n").collect()
+        self.aligned(false, usize::MAX)
     }
 
     /// A table of Markdown.

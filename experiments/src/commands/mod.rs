@@ -113,6 +113,10 @@ impl SpecArgs {
 
     /// How a spec is read.
     pub(crate) fn options(&self) -> Result<Options, Error> {
+        if let Some(folder) = self.policies.as_ref().filter(|folder| !folder.is_dir()) {
+            let error = Error::usage(format!("--policies {}: expected a folder of policies", folder.display()));
+            return Err(error.hint("`--only LABEL,LABEL` selects policies of the spec"));
+        }
         let mut sweep = Vec::new();
         for text in &self.sweep {
             let (path, values) = pair(text)?;

@@ -32,7 +32,7 @@ Examples:
   sandtable report SPEC --figure list                                    # which figures there are
   sandtable report SPEC -o jct.pdf --figure jct --width 3.3in --font Times --no-title --only fifo,las
   sandtable report SPEC -o tables.tex                                    # its tables, with booktabs
-  sandtable report SPEC -o jobs.csv --rows jobs                          # .jsonl and .parquet likewise")]
+  sandtable report SPEC -o jobs.csv --rows jobs                          # .jsonl likewise")]
 pub(crate) struct ReportArgs {
     /// The spec.
     #[arg(value_name = "SPEC")]
@@ -42,7 +42,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Figure of an SVG, PDF or PNG; `list` names those of these results [default: jct].
-    #[arg(long, value_name = "NAME", help_heading = "Figures")]
+    #[arg(long, value_name = "FIGURE", help_heading = "Figures")]
     figure: Option<String>,
     /// Draw the figure for every point of the sweep, two per row, instead of the first point that `--at` selects.
     #[arg(long, help_heading = "Figures")]

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use sandtable_needs::needs;
+
 use crate::guest::{Parts, guest};
-use crate::help::{cells, command, dist, rewrite, root, sandtable};
+use crate::help::{cells, command, dist, ran, rewrite, root, sandtable};
 
 const SPEC: &str = r#"Experiment(
     title: "small",
@@ -242,6 +244,45 @@ fn help_is_a_reference() {
     }
     insta::assert_snapshot!(all);
     assert!(sandtable(folder.path(), &["man"]).stdout.starts_with(".ie"));
+}
+
+/// The lines that a terminal of so many columns gets of a command's results.
+fn on_a_terminal(folder: &Path, columns: u32, words: &str) -> Vec<String> {
+    let program = command(folder, &[]).get_program().to_string_lossy().to_string();
+    let line = format!("stty rows 24 cols {columns}; '{program}' {words} 2>/dev/null");
+    let said = ran(std::process::Command::new("script").args(["-qec", &line, "/dev/null"]).current_dir(folder));
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    said.stdout.lines().map(|line| line.trim_end().to_string()).collect()
+}
+
+#[needs("tool:script", "tool:stty")]
+#[test]
+fn tables_fit_the_terminal() {
+    let folder = folder(SPEC);
+    let words = format!("run spec.ron --policies '{}' --no-progress --color never", dist());
+    let mut narrow = on_a_terminal(folder.path(), 80, &words);
+    // A terminal breaks prose where it has to.
+    narrow.retain(|line| !line.starts_with("note: "));
+    assert!(narrow.iter().all(|line| line.chars().count() <= 80), "{narrow:#?}");
+    let parts = narrow.iter().filter(|line| line.starts_with("policy ")).count();
+    let wide = on_a_terminal(folder.path(), 400, &words);
+    let whole = wide.iter().find(|line| line.starts_with("policy ")).expect("a table");
+    assert!(parts > 1 && whole.len() > 80, "{parts} {whole}");
+    // Nothing is lost.
+    let heads: Vec<&str> = whole.split("  ").map(str::trim).filter(|head| !head.is_empty()).collect();
+    assert!(heads.iter().all(|head| narrow.iter().any(|line| line.contains(head))), "{heads:?} {narrow:#?}");
+    // What is no terminal gets it whole.
+    let ran = run(folder.path(), &[]);
+    assert!(ran.stdout.lines().any(|line| line == whole), "{}", ran.stdout);
+}
+
+#[test]
+fn a_folder_of_policies_has_to_be_there() {
+    let folder = folder(SPEC);
+    let ran = sandtable(folder.path(), &["plan", "spec.ron", "--policies", "fifo,las"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("--policies fifo,las: expected a folder of policies"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("`--only LABEL,LABEL` selects policies"), "{}", ran.stderr);
 }
 
 #[test]

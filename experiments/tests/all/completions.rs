@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sandtable_needs::needs;
 
-use crate::help::{command, ran, root};
+use crate::help::{command, dist, ran, root, sandtable};
 
 /// What is offered for the last of these words, line by line.
 fn offered(folder: &Path, words: &[&str]) -> Vec<String> {
@@ -59,6 +59,15 @@ fn paths_metrics_policies_and_specs_are_offered() {
     assert_eq!(of(&["what-if", "now.json", "--policy", "slurm"]), ["slurm-backfill"]);
     assert_eq!(of(&["run", "q"]), ["quickstart", "q.json", "q.ron"]);
     assert_eq!(of(&["comp"]), ["compare", "completions"]);
+    assert_eq!(of(&["policy", "new", "mine", "--from", "srt"]), ["srtf"]);
+    assert_eq!(sandtable(folder.path(), &["run", "q.ron", "--test", "--only", "fifo", "--policies", &dist()]).code, 0);
+    let listed = sandtable(
+        folder.path(),
+        &["report", "q.ron", "--test", "--only", "fifo", "--policies", &dist(), "--figure", "list"],
+    );
+    let there: Vec<&str> = listed.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let offered = of(&["report", "q.ron", "--figure", ""]);
+    assert!(offered.iter().all(|figure| figure == "list" || there.contains(&figure.as_str())), "{offered:?} {there:?}");
     assert!(of(&["run", "--re"]).contains(&"--recheck".to_string()));
 }
 

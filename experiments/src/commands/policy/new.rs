@@ -19,7 +19,7 @@ pub(crate) struct NewArgs {
     lang: Language,
     /// Begin with the sources of a shipped policy instead of the template, in Rust: `fifo`, `sjf`, `srtf`, `srsf`, `las`, `edf`,
     /// `priority` or `share`.
-    #[arg(long, value_name = "POLICY")]
+    #[arg(long, value_name = "SHIPPED")]
     from: Option<String>,
     /// Folder [default: NAME].
     #[arg(long, value_name = "DIR")]
