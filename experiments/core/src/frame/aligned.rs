@@ -47,8 +47,8 @@ fn parts(widths: &[usize], names: usize, width: usize) -> Vec<Vec<usize>> {
         heads.pop();
     }
     let mut parts: Vec<Vec<usize>> = vec![heads.clone()];
-    for at in heads.len()..widths.len() {
-        let is_full = |part: &Vec<usize>| part.len() > heads.len() && sum(part).saturating_add(widths[at]) > width;
+    for (at, own) in widths.iter().enumerate().skip(heads.len()) {
+        let is_full = |part: &Vec<usize>| part.len() > heads.len() && sum(part).saturating_add(*own) > width;
         match parts.last_mut().filter(|part| !is_full(part)) {
             Some(part) => part.push(at),
             None => parts.push([heads.as_slice(), &[at]].concat()),
