@@ -117,7 +117,7 @@ fn build_in(target: &Path, root: &Path, package: &str, name: &str, toolchain: &T
         .args(["-p", package, "--profile", "guest", "--target", TARGET, "--target-dir"])
         .arg(target)
         .env("RUSTC", &toolchain.rustc)
-        .env("CARGO_ENCODED_RUSTFLAGS", remaps(root, toolchain).join("\u{1f}"))
+        .env("CARGO_ENCODED_RUSTFLAGS", remaps(root, target, toolchain).join("\u{1f}"))
         .env_remove("RUSTFLAGS")
         .env_remove("RUSTC_WRAPPER")
         .env_remove("CARGO_TARGET_DIR");
@@ -164,12 +164,14 @@ pub(super) fn lacks_authors() -> Error {
 }
 
 /// Every folder whose path could end up in a component, under a name that all machines share.
-fn remaps(root: &Path, toolchain: &Toolchain) -> Vec<String> {
+fn remaps(root: &Path, target: &Path, toolchain: &Toolchain) -> Vec<String> {
     let mut pairs: Vec<(PathBuf, &str)> = Vec::new();
     for registry in cargo_home().iter().flat_map(|home| sorted(&home.join("registry/src")).unwrap_or_default()) {
         pairs.push((registry, "deps"));
     }
     pairs.push((root.to_path_buf(), "sandtable"));
+    // What build scripts write is named after the folder that it is built in; of several prefixes rustc takes the last.
+    pairs.push((target.to_path_buf(), "sandtable/target/guests"));
     let release = toolchain.version.split(' ').nth(1).unwrap_or_default();
     pairs.push((format!("/usr/src/rustc-{release}").into(), "rust"));
     pairs.push(("/usr/lib/rustlib/src/rust".into(), "rust"));
