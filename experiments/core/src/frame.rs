@@ -362,6 +362,11 @@ impl Frame {
         self.aligned(true, aligned::width())
     }
 
+    /// As [`Frame::text`], however wide: for files.
+    pub fn whole_text(&self) -> String {
+        self.aligned(true, usize::MAX)
+    }
+
     /// Aligned columns without their heads.
     pub fn text_rows(&self) -> String {
         self.aligned(false, usize::MAX)

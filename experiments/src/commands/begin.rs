@@ -5,7 +5,7 @@ use std::path::Path;
 
 use sandtable_core::error::Error;
 use sandtable_core::input;
-use sandtable_plan::spec::{Source, short_name};
+use sandtable_plan::spec::{Places, Source};
 use sandtable_plan::{Cell, Plan};
 use sandtable_results::store::Store;
 use sandtable_run::code;
@@ -34,20 +34,12 @@ pub(super) fn all_begin(plan: &Plan, cells: &[&Cell], compiled: &Compiled) -> Re
         let message = format!("`{}`{variant} does not begin: {fault}", cell.label);
         let text = input::text(Path::new(&plan.source.origin), input::SPEC).unwrap_or_default();
         let source = Source { origin: plan.source.origin.clone(), text };
-        let labels = source.parse().map_or_else(
-            |_| Vec::new(),
-            |spec| {
-                spec.policies
-                    .iter()
-                    .map(|policy| policy.label.clone().unwrap_or_else(|| short_name(&policy.name).into()))
-                    .collect()
-            },
-        );
+        let labels = Places::of(&source.text).unwrap_or_default().labels;
         if let Fault::Predictor { quantity, .. } = &fault {
             let place = format!("predictors.{quantity}");
             return Err(source.error(&place, &message, "this predictor"));
         }
-        return Err(match labels.iter().position(|label: &String| *label == cell.label) {
+        return Err(match labels.iter().position(|label| *label == cell.label) {
             Some(at) if fault.kind() == "refused-configuration" && cell.config != "{}" => {
                 source.error(&format!("policies.{at}.with"), &message, "these parameters")
             }

@@ -78,10 +78,11 @@ pub(crate) fn run(args: &MergeArgs) -> Result<ExitCode, Error> {
         missing = still;
     }
     let mut merged = Merged::of(&page)?;
-    let text = args.format.of(&table(&merged));
+    let rows = table(&merged);
     match &args.output {
-        Some(file) => output::write(file, &text)?,
-        None => ui::result(&text),
+        Some(file) if args.format == Format::Table => output::write(file, rows.whole_text())?,
+        Some(file) => output::write(file, args.format.of(&rows))?,
+        None => ui::result(&args.format.of(&rows)),
     }
     let (all, rows) = (plan.cells.len(), merged.rows.len());
     damaged.append(&mut merged.damaged);

@@ -271,7 +271,11 @@ fn tables_fit_the_terminal() {
     // Nothing is lost.
     let heads: Vec<&str> = whole.split("  ").map(str::trim).filter(|head| !head.is_empty()).collect();
     assert!(heads.iter().all(|head| narrow.iter().any(|line| line.contains(head))), "{heads:?} {narrow:#?}");
-    // What is no terminal gets it whole.
+    // A file and what is no terminal get it whole.
+    let merge = format!("merge spec.ron --policies '{}' -o merged.txt", dist());
+    on_a_terminal(folder.path(), 40, &merge);
+    let merged = std::fs::read_to_string(folder.path().join("merged.txt")).expect("a table");
+    assert_eq!(merged.lines().count(), 13, "{merged}");
     let ran = run(folder.path(), &[]);
     assert!(ran.stdout.lines().any(|line| line == whole), "{}", ran.stdout);
 }

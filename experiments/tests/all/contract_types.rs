@@ -136,11 +136,8 @@ impl Types<'_> {
 }
 
 fn module(interface: &str) -> String {
-    format!("{}/{interface}@{}", sandtable_runtime::CONTRACT.split('@').next().unwrap_or_default(), version())
-}
-
-fn version() -> &'static str {
-    sandtable_runtime::CONTRACT.split('@').nth(1).unwrap_or_default()
+    let (package, version) = sandtable_runtime::CONTRACT.split_once('@').expect("a version");
+    format!("{package}/{interface}@{version}")
 }
 
 #[expect(clippy::disallowed_methods, reason = "as insta has it")]

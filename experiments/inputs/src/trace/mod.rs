@@ -396,10 +396,7 @@ pub fn of_bytes(path: &Path, bytes: &[u8], format: TraceFormat, options: &Option
         return Err(error.hint("a native trace has those that it was imported with"));
     }
     let mut trace = formats::parse(path, bytes, format, options)?;
-    // Sorting takes memory for half of them once more.
-    if !trace.rows.is_sorted_by_key(|row| row.submit) {
-        trace.rows.sort_by_key(|row| row.submit);
-    }
+    trace.rows.sort_by_key(|row| row.submit);
     if let Some(most) = options.jobs.map(|most| most as usize).filter(|most| *most < trace.rows.len()) {
         trace.account.count(Fate::NotAsked, "after the first that `jobs` asks for", 0, trace.rows.len() - most);
         trace.rows.truncate(most);

@@ -35,13 +35,9 @@ impl LastTrace {
         // How a trace is compressed moves no result.
         let bytes = trace::read_bytes(&path, options.limits.bytes)?;
         let table = options.throughputs.as_deref().map(table_digest).transpose()?;
-        let hash = digest(&bytes);
-        let read = trace::of_bytes(&path, &bytes, format, &options)?;
-        // Of a million jobs each of these takes some 50 MB.
-        drop(bytes);
-        let trace = Arc::new(Packed::of(read));
+        let trace = Arc::new(Packed::of(trace::of_bytes(&path, &bytes, format, &options)?));
         let mut key = json!({"trace": {
-            "blake3": hash, "format": format, "jobs": options.jobs, "where": options.filter,
+            "blake3": digest(&bytes), "format": format, "jobs": options.jobs, "where": options.filter,
             "columns": options.columns, "throughputs": table,
         }});
         if options.cpu_jobs {
