@@ -53,11 +53,12 @@ fn blocks(page: &Path) -> Vec<Block> {
 }
 
 /// Pages whose blocks of RON are fields of specs.
-const SPEC_PAGES: [&str; 8] = [
+const SPEC_PAGES: [&str; 9] = [
     "experiments.md",
     "traces.md",
     "fleets.md",
     "sharing.md",
+    "predictors.md",
     "models.md",
     "queues.md",
     "elastic.md",
