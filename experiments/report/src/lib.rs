@@ -27,7 +27,7 @@ use sandtable_core::frame::Frame;
 
 pub use figures::{Captioned, Class, figures};
 pub use gather::{Gathered, Metrics, Provenance, gather};
-pub use tex::tex;
+pub use tex::{tex, tex_table};
 
 /// The page's template.
 pub const PAGE: &str = include_str!("page.html");
@@ -67,8 +67,23 @@ fn rendered(template: &str, values: impl serde::Serialize) -> Result<String, Err
         // They are no templates: braces in them are their own.
         environment.add_template_owned(name, format!("{{% raw %}}{text}{{% endraw %}}")).map_err(wrong)?;
     }
+    environment.add_filter("tojson", compact);
     environment.add_template("page", template).map_err(wrong)?;
     environment.get_template("page").and_then(|page| page.render(minijinja::value::Serde(values))).map_err(wrong)
+}
+
+/// A value as JSON that may stand in a page: the filter of that name puts a space behind every comma, a tenth of a page.
+fn compact(value: &minijinja::Value) -> Result<minijinja::Value, minijinja::Error> {
+    let text = serde_json::to_string(value)
+        .map_err(|why| minijinja::Error::new(minijinja::ErrorKind::BadSerialization, why.to_string()))?;
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' | '>' | '&' | '\'' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    Ok(minijinja::Value::from_safe_string(out))
 }
 
 /// The same for a pull request or a notebook: no figure.
