@@ -64,6 +64,7 @@ fn plain() -> String {
         "Which policy for my cluster",
         fleet,
         workload,
+        "",
         "seeds: Range(0, 5)",
         "\"workload.jobs\": 100, \"seeds\": Range(0, 2)",
     )
@@ -112,10 +113,20 @@ fn of_trace(args: &NewArgs, file: &Path) -> Result<String, Error> {
     let format = if format == "Native" { String::new() } else { format!(", format: {format}") };
     let workload = format!("    workload: Trace(file: {:?}{format}),", named.display().to_string());
     let first = stats.jobs.min(1000);
+    // What the log says of its own cluster is one more row.
+    let logged = trace.rows.iter().any(|row| row.recorded.as_ref().is_some_and(|log| log.start.is_some()));
+    let recorded = match logged {
+        true => {
+            "        // What happened: each job starts when the log says that it did, or later where this fleet has no room for it.\n        \
+             Policy(name: \"recorded\", starts: Log),\n"
+        }
+        false => "",
+    };
     Ok(text(
         "Which policy for this trace",
         &fleet,
         &workload,
+        recorded,
         "// Nothing is drawn: one run of each policy says all.\n    seeds: List([0])",
         &format!("\"workload.jobs\": Some({first})"),
     ))
@@ -129,7 +140,7 @@ fn ron_name(word: &str) -> String {
     }
 }
 
-fn text(title: &str, fleet: &str, workload: &str, seeds: &str, test: &str) -> String {
+fn text(title: &str, fleet: &str, workload: &str, recorded: &str, seeds: &str, test: &str) -> String {
     format!(
         "// `sandtable run` runs what has no result yet. Change anything: what changes is run again, all else stays.\n\
          Experiment(\n    title: \"{title}\",\n{fleet}\n    \
@@ -140,7 +151,7 @@ fn text(title: &str, fleet: &str, workload: &str, seeds: &str, test: &str) -> St
          Policy(name: \"fifo\"),\n        \
          Policy(name: \"fifo\", label: \"fifo-skip\", with: {{\"backfill\": \"skip\"}}),\n        \
          Policy(name: \"sjf\"),\n        \
-         Policy(name: \"las\"),\n    ],\n    \
+         Policy(name: \"las\"),\n{recorded}    ],\n    \
          // What `sjf` is told of run times: the truth. `Noisy(sigma: 0.5)` is a forecast that errs.\n    \
          predictors: {{\"remaining\": Oracle}},\n    \
          {seeds},\n    \

@@ -27,13 +27,17 @@ impl Progress {
         let cells_done = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
             let _ = out.write_str(&done_of(state.pos(), state.len().unwrap_or(0)));
         };
+        let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let _ = out.write_str(&rate_of(state.per_sec() / PARTS as f64));
+        };
         if hidden || cells == 0 || super::is_quiet() {
             bar.set_draw_target(ProgressDrawTarget::hidden());
         } else if !std::io::stderr().is_terminal() {
             bar.set_draw_target(ProgressDrawTarget::hidden());
             tell(bar.clone());
-        } else if let Ok(style) = ProgressStyle::with_template("{wide_bar} {cells}  {elapsed}, {eta} left  {msg}") {
-            bar.set_style(style.with_key("cells", cells_done));
+        } else if let Ok(style) = ProgressStyle::with_template("{wide_bar} {cells}  {rate}{elapsed}, {eta} left  {msg}")
+        {
+            bar.set_style(style.with_key("cells", cells_done).with_key("rate", rate));
             bar.enable_steady_tick(Duration::from_millis(200));
         }
         Progress(bar)
@@ -106,6 +110,15 @@ fn done_of(parts: u64, of: u64) -> String {
     }
 }
 
+/// Cells by the second or the minute, with a comma; nothing while too few are done to say.
+fn rate_of(a_second: f64) -> String {
+    match a_second {
+        rate if rate >= 1.0 => format!("{rate:.0} cells/s, "),
+        rate if rate * 60.0 >= 0.05 => format!("{:.1} cells/min, ", rate * 60.0),
+        _ => String::new(),
+    }
+}
+
 /// Tells from time to time how far a hidden bar is, until it is finished.
 fn tell(bar: ProgressBar) {
     let telling = move || {
@@ -130,7 +143,9 @@ fn so_far(parts: u64, of: u64, seconds: f64) -> String {
         0 => String::new(),
         _ => format!(", about {} left", span(seconds / parts as f64 * (of - parts) as f64)),
     };
-    format!("{} after {}{left}", done_of(parts, of).replace('/', " of "), span(seconds))
+    let rate = rate_of(parts as f64 / PARTS as f64 / seconds);
+    let rate = if rate.is_empty() { String::new() } else { format!(", {}", rate.trim_end_matches(", ")) };
+    format!("{} after {}{rate}{left}", done_of(parts, of).replace('/', " of "), span(seconds))
 }
 
 #[cfg(test)]
@@ -145,9 +160,9 @@ mod tests {
         second.ended(2);
         second.ended(1);
         let told = || so_far(progress.0.position(), 4 * PARTS, 60.0);
-        assert_eq!(told(), "1.1 of 4 cells after 60.0 s, about 2.43 min left");
+        assert_eq!(told(), "1.1 of 4 cells after 60.0 s, 1.2 cells/min, about 2.43 min left");
         drop((first, second));
-        assert_eq!(told(), "2 of 4 cells after 60.0 s, about 60.0 s left");
+        assert_eq!(told(), "2 of 4 cells after 60.0 s, 2.0 cells/min, about 60.0 s left");
         progress.begin("no jobs", 0).ended(0);
         progress.done();
         assert_eq!(done_of(progress.0.position(), 4 * PARTS), "4/4 cells");

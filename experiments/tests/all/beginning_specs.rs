@@ -48,6 +48,14 @@ fn a_new_spec_of_a_trace_fits_it() {
         let planned = run(&["plan", &spec]);
         assert_eq!(planned.code, 0, "{text}{}", planned.stderr);
     }
+    // A log says what happened: that is a row too.
+    let log = "JobID|Submit|Start|End|State|ReqTRES|AllocTRES\n1|2026-11-01T00:00:00|2026-11-01T00:02:00|2026-11-01T00:12:00|COMPLETED|gres/gpu=1|gres/gpu=1\n";
+    std::fs::write(folder.path().join("log.txt"), log).expect("written");
+    let made = run(&["new", "logged.ron", "--trace", "log.txt", "--format", "sacct"]);
+    let text = std::fs::read_to_string(folder.path().join("logged.ron")).expect("a spec");
+    assert!(made.code == 0 && text.contains("Policy(name: \"recorded\", starts: Log)"), "{text}{}", made.stderr);
+    let planned = run(&["plan", "logged.ron"]);
+    assert_eq!(planned.code, 0, "{text}{}", planned.stderr);
     let wrong = run(&["new", "x.ron", "--trace", "t.csv"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("--format FORMAT"), "{}", wrong.stderr);
     assert!(!folder.path().join("x.ron").exists());
