@@ -64,8 +64,22 @@ fn at_words(point: &Point) -> String {
 }
 
 /// The instant of UTC at which a run begins, as its trace has it: since 1970.
-fn origin(cell: &Cell) -> Option<Duration> {
+pub(super) fn origin(cell: &Cell) -> Option<Duration> {
     cell.setting.workload.fixed().and_then(Packed::origin)
+}
+
+/// The kinds of GPU that a job was on at last, in the order of its nodes; none of a job that never was on any.
+pub(super) fn ran_on<'a>(cell: &'a Cell, job: &JobRecord) -> Vec<&'a str> {
+    let mut kinds: Vec<&str> = Vec::new();
+    for (node, _) in job.last_placement.0.iter().filter(|(_, gpus)| **gpus > 0) {
+        let kind = cell.fleet.nodes.get(node.index()).and_then(|node| cell.fleet.types.get(node.gpu_type.index()));
+        if let Some(kind) = kind.map(|kind| kind.name.as_str())
+            && !kinds.contains(&kind)
+        {
+            kinds.push(kind);
+        }
+    }
+    kinds
 }
 
 /// A figure, with what to know of it.

@@ -182,6 +182,14 @@ pub fn pdf(svg: &str, font: &str) -> Result<Vec<u8>, Error> {
     draw::pdf(svg, font)
 }
 
+/// A drawing as SVG whose words are outlines: it looks the same where its font is missing.
+///
+/// # Errors
+/// A build without the feature `plots`; a font that this machine does not have.
+pub fn outlined(svg: &str, font: &str) -> Result<String, Error> {
+    draw::outlined(svg, font)
+}
+
 /// A drawing as PNG, with 300 dots an inch.
 ///
 /// # Errors

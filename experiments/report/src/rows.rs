@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use sandtable_core::display::Unit;
 use sandtable_core::error::Error;
 use sandtable_core::frame::{Column, Frame, Value};
-use sandtable_inputs::trace::Row;
+use sandtable_hardware::Duration;
+use sandtable_inputs::trace::{Row, date};
 use sandtable_plan::{Cell, Plan};
 use sandtable_results::metric::METRICS;
 use sandtable_results::reader;
@@ -14,6 +15,7 @@ use sandtable_results::store::Store;
 use sandtable_runtime::QueueUse;
 
 use super::axes::{SweepAxis, axes};
+use super::figures::{origin, ran_on};
 
 /// What a row is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +71,8 @@ fn columns_of(of: Rows) -> Vec<Column> {
             columns.push(Column::words("outcome"));
             columns.extend(["start_wait_s", "waiting_s", "duration_s"].map(seconds));
             columns.push(Column::of("rho", Unit::Times));
-            columns.extend(["user", "queue", "workload", "kinds", "nodes"].map(Column::words));
+            columns.extend(["user", "queue", "workload", "kinds", "nodes", "ran_on"].map(Column::words));
+            columns.extend(["submitted", "first_started", "ended"].map(Column::words));
         }
         Rows::Stays => {
             columns.push(Column::words("job_id"));
@@ -94,6 +97,8 @@ fn cells(cell: &Cell, store: &Store) -> Result<Vec<Vec<Value>>, Error> {
 /// Jobs, with what their trace says of them.
 fn jobs(cell: &Cell, store: &Store) -> Result<Vec<Vec<Value>>, Error> {
     let trace = cell.setting.workload.trace(cell.seed, &cell.fleet)?;
+    // Where the trace has dates.
+    let origin = origin(cell);
     let asked: BTreeMap<&str, &Row> = trace.rows.iter().map(|row| (row.name.as_str(), row)).collect();
     let values = |job: JobRecord| {
         let asked = asked.get(job.job_id.as_str());
@@ -116,7 +121,13 @@ fn jobs(cell: &Cell, store: &Store) -> Result<Vec<Vec<Value>>, Error> {
             word(|row| row.workload.as_deref()),
             asked.map(|row| row.kinds.join("|")).unwrap_or_default().into(),
             job.last_placement.to_string().into(),
+            ran_on(cell, &job).join("|").into(),
         ]);
+        let dated = |at: Option<Seconds>| {
+            let at = origin.zip(at).map(|(origin, at)| date(origin + Duration::from_micros(at.0)));
+            Value::from(at.unwrap_or_default())
+        };
+        values.extend([Some(job.submit_s), job.first_start_s, job.end_s].map(dated));
         values
     };
     Ok(reader::jobs(store, &cell.id)?.into_iter().map(values).collect())

@@ -10,9 +10,15 @@ use crate::Gathered;
 /// Tables of more columns than this are as wide as a page of two columns.
 const NARROW: usize = 6;
 
+/// Rows that fit on a page: longer tables come in parts.
+const PAGE: usize = 45;
+
+/// What a preamble needs.
+const HEAD: &str = "% Made by `sandtable`. In the preamble: \\usepackage{booktabs}\n";
+
 /// The tables of claims and of metrics, one after the other; each is to be taken from the file by itself, or the file is included whole.
 pub fn tex(gathered: &Gathered) -> String {
-    let mut out = String::from("% Made by `sandtable report`. In the preamble: \\usepackage{booktabs}\n");
+    let mut out = String::from(HEAD);
     if !gathered.claims.is_empty() {
         let claims = sandtable_results::claim::table(&gathered.claims);
         table(&mut out, &claims, &format!("{}: claims, as measured.", gathered.title), "claims");
@@ -25,23 +31,56 @@ pub fn tex(gathered: &Gathered) -> String {
     out
 }
 
+/// One table as a file of its own.
+pub fn tex_table(frame: &Frame, caption: &str, label: &str) -> String {
+    let mut out = String::from(HEAD);
+    table(&mut out, frame, caption, label);
+    out
+}
+
+/// A table in as many parts as it takes pages, since none breaks over a page of two columns.
 fn table(out: &mut String, frame: &Frame, caption: &str, label: &str) {
-    let words = frame.names();
-    let shown: Vec<(&str, ColumnKind)> = frame.shown().collect();
-    let rows: Vec<Vec<(String, Option<f64>)>> = frame.texts().collect();
+    let rows = marked(frame);
+    let parts = rows.len().div_ceil(PAGE).max(1);
+    // Of alike length: no last part of two rows.
+    let each = rows.len().div_ceil(parts).max(1);
+    let mut rows = rows.chunks(each);
+    for part in 1..=parts {
+        let of = rows.next().unwrap_or_default();
+        match (parts, part) {
+            (1, _) => float(out, frame, of, caption, label),
+            (_, 1) => float(out, frame, of, &format!("{caption} Part 1 of {parts}."), label),
+            _ => float(out, frame, of, &format!("{caption} Part {part} of {parts}."), &format!("{label}-{part}")),
+        }
+    }
+}
+
+/// Rows below their heads.
+fn float(out: &mut String, frame: &Frame, rows: &[Vec<String>], caption: &str, label: &str) {
+    let shown: Vec<ColumnKind> = frame.shown().map(|(_, kind)| kind).collect();
     let star = if shown.len() > NARROW { "*" } else { "" };
-    let align: String = shown.iter().map(|(_, kind)| if *kind == ColumnKind::Words { 'l' } else { 'r' }).collect();
-    let line = |cells: Vec<String>| format!("    {} \\\\\n", cells.join(" & "));
+    let align: String = shown.iter().map(|kind| if *kind == ColumnKind::Words { 'l' } else { 'r' }).collect();
+    let line = |cells: &[String]| format!("    {} \\\\\n", cells.join(" & "));
     let _ = write!(
         out,
         "\n\\begin{{table{star}}}\n  \\centering\n  \\caption{{{}}}\n  \\label{{tab:{label}}}\n  \\begin{{tabular}}{{{align}}}\n    \\toprule\n",
         escaped(caption)
     );
-    out.push_str(&line(frame.heads().iter().map(|head| escaped(head)).collect()));
+    out.push_str(&line(&frame.heads().iter().map(|head| escaped(head)).collect::<Vec<_>>()));
     out.push_str("    \\midrule\n");
-    // Those of one point of the sweep are compared: all words but the first, the policy's label.
+    rows.iter().for_each(|row| out.push_str(&line(row)));
+    let _ = write!(out, "    \\bottomrule\n  \\end{{tabular}}\n\\end{{table{star}}}\n");
+}
+
+/// The rows of a table as LaTeX, the best of each metric in bold.
+fn marked(frame: &Frame) -> Vec<Vec<String>> {
+    let words = frame.names();
+    let shown: Vec<(&str, ColumnKind)> = frame.shown().collect();
+    let rows: Vec<Vec<(String, Option<f64>)>> = frame.texts().collect();
+    // Those of one point of the sweep are compared: all words but the policy's label.
     let point = |row: &[(String, Option<f64>)]| {
-        row.iter().take(words).skip(1).map(|(text, _)| text.clone()).collect::<Vec<_>>()
+        let named = row.iter().zip(&shown).take(words).filter(|(_, (name, _))| *name != "policy");
+        named.map(|((text, _), _)| text.clone()).collect::<Vec<_>>()
     };
     // A policy with results of fewer seeds had other jobs: it is no better than the others.
     let seeds: Vec<f64> = frame
@@ -54,7 +93,7 @@ fn table(out: &mut String, frame: &Frame, caption: &str, label: &str) {
         let most = all.iter().map(of).fold(0.0, f64::max);
         all.into_iter().filter(|at| of(at) == most).collect::<Vec<usize>>()
     };
-    for row in &rows {
+    let of = |row: &Vec<(String, Option<f64>)>| {
         let beside = beside(row);
         let cell = |(at, (text, number)): (usize, &(String, Option<f64>))| {
             let better = METRICS
@@ -69,14 +108,15 @@ fn table(out: &mut String, frame: &Frame, caption: &str, label: &str) {
             };
             // What reads the same is as good.
             let is_best = number.is_some()
+                && beside.len() > 1
                 && beside.iter().any(|other| rows[*other][at].1 == best && rows[*other][at].0 == *text)
                 && beside.iter().any(|other| std::ptr::eq(&rows[*other], row));
             let text = escaped(text);
             if is_best { format!("\\textbf{{{text}}}") } else { text }
         };
-        out.push_str(&line(row.iter().enumerate().map(cell).collect()));
-    }
-    let _ = write!(out, "    \\bottomrule\n  \\end{{tabular}}\n\\end{{table{star}}}\n");
+        row.iter().enumerate().map(cell).collect()
+    };
+    rows.iter().map(of).collect()
 }
 
 /// A text that means nothing else in LaTeX.
@@ -139,6 +179,23 @@ mod tests {
         let rows: Vec<&str> = out.lines().filter(|line| line.ends_with("\\\\")).map(str::trim).collect();
         assert_eq!(rows[1], "a\\_b & 0.8 & 60.0 s & 50.0 \\% \\\\");
         assert_eq!(rows[2], "c\\&d & 0.8 & \\textbf{30.0 s} & \\textbf{75.0 \\%} \\\\");
-        assert_eq!(rows[3], "a\\_b & 1.2 & \\textbf{90.0 s} & \\textbf{75.0 \\%} \\\\");
+        // Alone at its point: it is best of nothing.
+        assert_eq!(rows[3], "a\\_b & 1.2 & 90.0 s & 75.0 \\% \\\\");
+    }
+
+    #[test]
+    fn a_table_longer_than_a_page_comes_in_parts_of_alike_length() {
+        let mut frame = Frame::new([Column::words("policy"), Column::of("jct_mean_s", Unit::Seconds)]);
+        for row in 0..100 {
+            frame.push([format!("p{row}").into(), f64::from(row).into()]);
+        }
+        let out = tex_table(&frame, "All.", "all");
+        assert_eq!(out.matches("\\begin{table}").count(), 3);
+        assert!(out.contains("\\caption{All. Part 1 of 3.}") && out.contains("\\label{tab:all-3}"), "{out}");
+        let rows: Vec<usize> = out.split("\\midrule").skip(1).map(|part| part.matches("p").count()).collect();
+        assert!(rows.iter().all(|count| *count >= 32), "{rows:?}");
+        // The best of all parts together.
+        assert_eq!(out.matches("\\textbf").count(), 1);
+        assert!(out.contains("p0 & \\textbf{"), "{out}");
     }
 }

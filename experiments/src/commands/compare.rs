@@ -1,6 +1,7 @@
 //! `sandtable compare`.
 
 mod matrix;
+mod written;
 
 use std::path::PathBuf;
 
@@ -28,6 +29,7 @@ Examples:
   sandtable compare --spec SPEC fifo srtf --metric jct-mean
   sandtable compare --spec SPEC fifo srtf --brief                        # the metrics alone
   sandtable compare --spec SPEC fifo sjf srtf las                        # a matrix of every pair
+  sandtable compare --spec SPEC fifo sjf srtf las -o pairs.tex           # the same for a paper
   sandtable compare before.ron after.ron
   sandtable compare 3f9a2c11e0 8bc04d77aa")]
 pub(crate) struct CompareArgs {
@@ -53,7 +55,10 @@ pub(crate) struct CompareArgs {
     spec: SpecArgs,
     #[command(flatten)]
     store: StoreArgs,
-    /// Output format.
+    /// Write the metrics to this file instead: `.tex`, `.md`, `.csv` or `.jsonl`.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Output format without `--output`.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -71,6 +76,10 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Error> {
     let side = |word: &str| select::entries(word, &args.spec, spec.as_ref(), &store);
     if words.len() > 2 {
         let matrix = Matrix::new(args.metric.as_deref(), &words, side, &store)?;
+        if let Some(output) = &args.output {
+            written::matrix(output, &matrix)?;
+            return Ok(ExitCode::Done);
+        }
         ui::result(&match args.format {
             Format::Csv => matrix.long().csv(),
             Format::Json => matrix.long().json_lines(),
@@ -84,6 +93,10 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Error> {
     let (all, strangers) = pair(&store, &[side(words[0])?, side(words[1])?])?;
     if !strangers.is_empty() {
         ui::note(&format!("only on one side, and not compared: {}", strangers.join(", ")));
+    }
+    if let Some(output) = &args.output {
+        written::pairs(output, &all, args.metric.as_deref(), &store)?;
+        return Ok(ExitCode::Done);
     }
     if let (Format::Csv, Some(first)) = (args.format, all.first()) {
         ui::result(&compare::table(first, &[]).csv_header());

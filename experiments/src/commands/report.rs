@@ -11,7 +11,7 @@ use sandtable_core::output;
 use sandtable_core::text::word;
 use sandtable_plan::Plan;
 use sandtable_report::parquet::parquet;
-use sandtable_report::plot::{Figure, pdf, png, side_by_side};
+use sandtable_report::plot::{Figure, outlined, pdf, png, side_by_side};
 use sandtable_report::rows::{Rows, rows};
 use sandtable_report::table::chosen;
 use sandtable_report::{Captioned, PAGE, figures, gather, html, markdown, tex};
@@ -91,6 +91,7 @@ fn drawing(args: &ReportArgs, styled: &PaperArgs, plan: &Plan, store: &Store, en
     match ending {
         "pdf" => pdf(&svg, &paper.font),
         "png" => png(&svg, &paper.font),
+        _ if styled.outlines() => Ok(outlined(&svg, &paper.font)?.into_bytes()),
         _ => Ok(svg.into_bytes()),
     }
 }

@@ -21,6 +21,13 @@ fn prints_are_the_same_every_time() {
         assert!(first.starts_with(begins), "{file}");
         assert!(first == written(), "{file} is not the same twice");
     }
+    // Words as outlines: no text is left, and what it shows is still said.
+    let outlined =
+        ["report", "spec.ron", "-o", "o.svg", "--figure", "jct", "--width", "3.3in", "--font", FONT, "--outlines"];
+    assert_eq!(ask(folder.path(), &outlined).code, 0);
+    let svg = std::fs::read_to_string(folder.path().join("o.svg")).expect("a file");
+    assert!(!svg.contains("<text") && svg.contains("width=\"237.6pt\""), "{}", &svg[..300]);
+    assert!(svg.contains("aria-label=\"Job completion time\""), "{}", &svg[..300]);
 }
 
 #[test]
@@ -54,6 +61,50 @@ fn figures_are_as_wide_as_a_column_and_the_same_every_time() {
     }
     let missing = ask(folder.path(), &["report", "spec.ron", "-o", "a.pdf", "--font", "No Such Font"]);
     assert!(missing.code == 2 && missing.stderr.contains("no font `No Such Font`"), "{}", missing.stderr);
+}
+
+/// Rows of jobs say when they ran by the log's clock, and on which kind of GPU; figures tell jobs apart by that.
+#[test]
+fn jobs_have_dates_and_the_kind_of_gpu_that_they_ran_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+    let kind = |name: &str| format!("Group(nodes: 1, gpus: 1, kind: \"{name}\", speed: 1)");
+    write(
+        "spec.ron",
+        &format!(
+            "Experiment(title: \"t\", fleet: Model(groups: [{}, {}]), workload: Trace(file: \"log.txt\", format: Sacct), \
+             policies: [Policy(name: \"fifo\")])",
+            kind("T4"),
+            kind("V100-SXM2-16GB")
+        ),
+    );
+    let job = |id: u32, submit: &str, end: &str, gpus: u32| {
+        format!(
+            "{id}|2026-11-01T{submit}|2026-11-01T{submit}|2026-11-01T{end}|COMPLETED|gres/gpu={gpus}|gres/gpu={gpus}\n"
+        )
+    };
+    let head = "JobID|Submit|Start|End|State|ReqTRES|AllocTRES\n".to_string();
+    write(
+        "log.txt",
+        &(head
+            + &job(1, "00:00:00", "00:10:00", 1)
+            + &job(2, "00:01:00", "00:11:00", 1)
+            + &job(3, "00:02:00", "00:03:00", 1)),
+    );
+    assert_eq!(ask(folder.path(), &["run", "spec.ron"]).code, 0);
+    let report = |args: &[&str]| ask(folder.path(), &[&["report", "spec.ron"], args].concat());
+    assert_eq!(report(&["--rows", "jobs", "-o", "jobs.jsonl"]).code, 0);
+    let text = std::fs::read_to_string(folder.path().join("jobs.jsonl")).expect("a file");
+    let of = |row: &str| {
+        let row: serde_json::Value = serde_json::from_str(row).expect("JSON");
+        ["ran_on", "submitted", "first_started", "ended"].map(|name| row[name].as_str().expect("a text").to_string())
+    };
+    let at = |time: &str| format!("2026-11-01 {time}");
+    let rows: Vec<[String; 4]> = text.lines().map(of).collect();
+    assert_eq!(rows[1], ["V100-SXM2-16GB".into(), at("00:01:00"), at("00:01:00"), at("00:11:00")]);
+    assert_eq!(rows[2], ["T4".into(), at("00:02:00"), at("00:10:00"), at("00:11:00")]);
+    let list = report(&["--figure", "list"]).stdout;
+    assert!(list.contains("Mean completion time by kind of GPU that it ran on"), "{list}");
 }
 
 /// A project's style holds below its folder, and what the command says comes first.
@@ -112,6 +163,22 @@ fn several_results_are_compared_pair_by_pair() {
     assert_eq!(change.parse::<f64>().expect("a number"), of("las", "fifo"));
     let table = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "again"]);
     assert!(table.stdout.contains("vs again") && table.stdout.contains("0.0 % ± 0.0"), "{}", table.stdout);
+    // For a paper, a pull request and programs.
+    for (file, has) in [
+        ("p.tex", "fifo & "),
+        ("p.md", "| again | "),
+        ("p.csv", "variant,policy,against,metric"),
+        ("p.jsonl", "\"against\":\"again\""),
+    ] {
+        let ran = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "again", "-o", file]);
+        let text = std::fs::read_to_string(folder.path().join(file)).expect("a file");
+        assert!(ran.code == 0 && ran.stdout.is_empty() && text.contains(has), "{file}: {text}");
+    }
+    assert_eq!(ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "-o", "two.tex"]).code, 0);
+    let two = std::fs::read_to_string(folder.path().join("two.tex")).expect("a file");
+    assert!(two.contains("\\caption{las against fifo") && two.contains("jct\\_mean\\_s & "), "{two}");
+    let refused = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "-o", "two.txt"]);
+    assert!(refused.code == 2 && refused.stderr.contains("expected .tex, .md, .csv or .jsonl"), "{}", refused.stderr);
     let brief = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "las", "--brief"]);
     assert!(brief.stdout.contains("jct_mean_s") && !brief.stdout.contains("jobs whose"), "{}", brief.stdout);
 }

@@ -10,7 +10,7 @@ use sandtable_results::stats::estimate;
 use sandtable_runtime::Distribution;
 
 use super::distributions::slowdown;
-use super::{Class, Run, Runs, origin};
+use super::{Class, Run, Runs, origin, ran_on};
 use crate::plot::{Axis, Figure, Line};
 
 /// Classes that a figure shows; those with the fewest jobs are one.
@@ -49,11 +49,14 @@ fn p95(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// What a job's class is, and in which order classes stand: that of their names where jobs have them, by count else.
+#[derive(Default)]
 struct Division {
     by: &'static str,
     id: &'static str,
-    /// The class of each job, by its name; jobs without one are left out.
+    /// The class of each job, by its [`key`]; jobs without one are left out.
     of: BTreeMap<String, String>,
+    /// Whether a job's class is its own in each run, and not the same under every policy.
+    by_run: bool,
     /// Classes in the order of the axis; empty: by the number of their jobs.
     order: Vec<String>,
 }
@@ -95,7 +98,8 @@ const OTHERS: &str = "others";
 impl Division {
     /// The class of a job, if it has one.
     fn class<'a>(&'a self, run: &Run<'_>, job: &JobRecord) -> Option<&'a str> {
-        self.of.get(&key(run, job)).map(String::as_str)
+        let key = if self.by_run { key_of_run(run, job) } else { key(run, job) };
+        self.of.get(&key).map(String::as_str)
     }
 
     /// The classes that are shown, in the order of the axis.
@@ -121,6 +125,10 @@ impl Division {
 /// A job's name is its own under a seed alone.
 fn key(run: &Run<'_>, job: &JobRecord) -> String {
     format!("{} {}", run.cell.seed, job.job_id)
+}
+
+fn key_of_run(run: &Run<'_>, job: &JobRecord) -> String {
+    format!("{} {}", run.cell.id, job.job_id)
 }
 
 fn line(runs: &Runs<'_>, division: &Division, names: &[String], of: OfJobs) -> Line {
@@ -154,27 +162,33 @@ fn line(runs: &Runs<'_>, division: &Division, names: &[String], of: OfJobs) -> L
 /// Every way in which jobs of these runs are told apart.
 fn divisions(all: &[Runs<'_>]) -> Result<Vec<Division>, Error> {
     let runs = || all.iter().flat_map(|runs| &runs.all);
-    let mut sizes = Division { by: "GPUs asked for", id: "gpus", of: BTreeMap::new(), order: Vec::new() };
+    let division = |by: &'static str, id: &'static str| Division { by, id, ..Division::default() };
+    let mut sizes = division("GPUs asked for", "gpus");
     let mut starts: BTreeMap<u32, String> = BTreeMap::new();
-    let mut kinds = Division { by: "kind of GPU", id: "kind", of: BTreeMap::new(), order: Vec::new() };
+    let mut kinds = division("kind of GPU", "kind");
+    let mut places = Division { by_run: true, ..division("kind of GPU that it ran on", "ran-on") };
     let origin = runs().next().and_then(|run| origin(run.cell));
     // Hours where each of the 168 has some jobs, quarters of days else.
     let jobs = runs().map(|run| run.jobs.len()).max().unwrap_or(0);
     let hours = if jobs >= 168 * OF_AN_HOUR { 1 } else { 6 };
-    let mut times = Division { by: "time of the week", id: "time", of: BTreeMap::new(), order: weeks(hours) };
+    let mut times = Division { order: weeks(hours), ..division("time of the week", "time") };
     for run in runs() {
         for job in &run.jobs {
             let (least, name) = size(job.gpus);
             starts.entry(least).or_insert_with(|| name.clone());
             sizes.of.entry(key(run, job)).or_insert(name);
+            let on = ran_on(run.cell, job);
+            if !on.is_empty() {
+                places.of.insert(key_of_run(run, job), on.join(" and "));
+            }
             if let Some(origin) = origin {
                 times.of.entry(key(run, job)).or_insert_with(|| time_of_week(origin, job.submit_s.f64(), hours));
             }
         }
     }
     sizes.order = starts.into_values().collect();
-    let [mut users, mut queues, mut partitions, mut workloads] = ["user", "queue", "partition", "workload"]
-        .map(|by| Division { by, id: by, of: BTreeMap::new(), order: Vec::new() });
+    let [mut users, mut queues, mut partitions, mut workloads] =
+        ["user", "queue", "partition", "workload"].map(|by| division(by, by));
     let mut seeds: Vec<u64> = Vec::new();
     for run in runs() {
         if seeds.contains(&run.cell.seed) {
@@ -199,7 +213,7 @@ fn divisions(all: &[Runs<'_>]) -> Result<Vec<Division>, Error> {
             }
         }
     }
-    let mut out = vec![sizes, users, queues, partitions, workloads, kinds, times];
+    let mut out = vec![sizes, users, queues, partitions, workloads, kinds, places, times];
     out.retain(|division| !division.of.is_empty());
     Ok(out)
 }

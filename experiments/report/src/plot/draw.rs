@@ -15,7 +15,7 @@ use sandtable_core::error::Error;
 
 use super::{Axis, COLOURS, Figure, Forest, Line, Paper};
 
-pub(in crate::plot) use print::{pdf, png};
+pub(in crate::plot) use print::{outlined, pdf, png};
 
 /// Lines in black and white, a line after the other: the darkest first.
 const GREYS: [&str; 4] = ["#000000", "#666666", "#333333", "#999999"];

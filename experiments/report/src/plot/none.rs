@@ -16,6 +16,10 @@ pub(super) fn pdf(_: &str, _: &str) -> Result<Vec<u8>, Error> {
     Err(lacks_plots())
 }
 
+pub(super) fn outlined(_: &str, _: &str) -> Result<String, Error> {
+    Err(lacks_plots())
+}
+
 pub(super) fn png(_: &str, _: &str) -> Result<Vec<u8>, Error> {
     Err(lacks_plots())
 }

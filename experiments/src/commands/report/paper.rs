@@ -36,6 +36,9 @@ pub(super) struct PaperArgs {
     /// Tell lines apart without colour.
     #[arg(long)]
     grey_safe: bool,
+    /// Draw the words of an SVG as outlines, so that it looks the same on machines that lack its font. This machine needs it.
+    #[arg(long)]
+    outlines: bool,
 }
 
 /// Sizes of words in points.
@@ -65,6 +68,7 @@ impl PaperArgs {
         self.size = self.size.or(style.size);
         self.no_title |= style.title == Some(false);
         self.grey_safe |= style.grey_safe == Some(true);
+        self.outlines |= style.outlines == Some(true);
         Ok(style)
     }
 
@@ -77,6 +81,12 @@ impl PaperArgs {
             || self.size.is_some()
             || self.no_title
             || self.grey_safe
+            || self.outlines
+    }
+
+    /// Whether words of an SVG are outlines.
+    pub(super) fn outlines(&self) -> bool {
+        self.outlines
     }
 
     pub(super) fn metric(&self) -> Result<&'static Metric, Error> {
@@ -116,6 +126,7 @@ pub(super) struct Style {
     /// Whether titles are drawn.
     title: Option<bool>,
     grey_safe: Option<bool>,
+    outlines: Option<bool>,
     /// Metrics of `.tex` tables.
     pub(super) columns: Vec<String>,
 }
