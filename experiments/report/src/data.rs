@@ -152,7 +152,7 @@ pub(super) fn data(
             let ranking = mean_ranks(plan, known, metric);
             let ranks = ranking.as_ref().map(|(ranks, _)| ranks.iter().map(|rank| short(*rank)).collect::<Vec<_>>());
             critical = critical.or(ranking.map(|(_, critical)| critical));
-            Some(json!({"name": metric.name, "unit": unit(metric.unit), "about": metric.about, "values": values, "ranks": ranks}))
+            Some(json!({"name": metric.name, "words": metric.words(), "unit": unit(metric.unit), "about": metric.about, "values": values, "ranks": ranks}))
         })
         .collect();
     json!({

@@ -76,6 +76,24 @@ impl Metric {
         if summary.completed == 0 && self.is_of_completed() { f64::NAN } else { (self.get)(summary) }
     }
 
+    /// Its name as a figure has it, without its unit.
+    ///
+    /// ```
+    /// use sandtable_results::metric::find;
+    ///
+    /// assert_eq!(find("jct_mean_s").expect("a metric").words(), "JCT mean");
+    /// ```
+    pub fn words(&self) -> String {
+        let word = |word| match word {
+            "jct" => "JCT",
+            "gpu" => "GPU",
+            "gpus" => "GPUs",
+            word => word,
+        };
+        let name = self.name.strip_suffix("_s").unwrap_or(self.name);
+        name.split('_').map(word).collect::<Vec<_>>().join(" ")
+    }
+
     /// Whether it is of completed jobs alone.
     pub fn is_of_completed(&self) -> bool {
         matches!(self.has, Has::Completed | Has::CompletedDue)

@@ -165,7 +165,7 @@ fn pairs_and_ranks(browser: &mut Browser, folder: &Path) {
     let ranks: Vec<f64> = serde_json::from_value(browser.value(values)).expect("ranks");
     assert_eq!(ranks, ["fifo", "srtf", "sjf"].map(rank));
     let title = browser.value("document.getElementById('ranks-h').textContent");
-    assert_eq!(title, "Mean rank by jct_mean_s over 2 points");
+    assert_eq!(title, "Mean rank by JCT mean over 2 points");
 }
 
 /// Figures say their values to the keyboard, show and hide policies, compare with a baseline, and are tables too.
@@ -201,7 +201,7 @@ fn figures_answer(browser: &mut Browser, folder: &Path) {
     // Beside a baseline metrics are changes of paired seeds, and the table has ratios.
     browser.value("{ const base = document.getElementById('baseline'); base.value = '1'; base.dispatchEvent(new Event('change')); }");
     let title = browser.value("document.getElementById('strips-h').textContent");
-    assert_eq!(title, "jct_mean_s: change against fifo, paired by seed");
+    assert_eq!(title, "JCT mean: change against fifo, paired by seed");
     // The number that `compare` prints, at the point that is chosen.
     let args = ["compare", "--spec", "spec.ron", "fifo", "srtf", "--metric", "jct-mean", "--format", "csv"];
     let compared = sandtable(folder, &[&args[..], &["--store", "store", "--policies", &crate::help::dist()]].concat());
@@ -217,7 +217,7 @@ fn figures_answer(browser: &mut Browser, folder: &Path) {
     browser.value("{ const metric = document.getElementById('metric'); metric.value = [...metric.options].find((one) => one.textContent === 'makespan_s').value; metric.dispatchEvent(new Event('change')); }");
     assert_eq!(
         browser.value("document.getElementById('along-h').textContent"),
-        "makespan_s by workload.arrivals.load: change against fifo, paired by seed"
+        "makespan by workload.arrivals.load: change against fifo, paired by seed"
     );
     browser.value("{ const base = document.getElementById('baseline'); base.value = '0'; base.dispatchEvent(new Event('change')); }");
 }

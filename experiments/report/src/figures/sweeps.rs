@@ -54,7 +54,7 @@ fn ranks(labels: &[&str], plan: &Plan, known: &[CellStatus], metric: &Metric) ->
     };
     let names = Axis::Names(labels.iter().map(|label| (*label).to_string()).collect());
     let lines = labels.iter().zip(ranks).enumerate().map(line).collect();
-    let title = format!("Mean rank by {}", metric.name);
+    let title = format!("Mean rank by {}", metric.words());
     let figure = figure("ranks".into(), title, String::new(), "policy", names, metric, lines);
     let caption = "1 is the best; two policies differ at 5 % where their intervals, half of Nemenyi's critical difference on each \
                    side, do not overlap (Demšar 2006)."
@@ -68,7 +68,7 @@ fn ranks(labels: &[&str], plan: &Plan, known: &[CellStatus], metric: &Metric) ->
 }
 
 fn figure(id: String, title: String, at: String, x: &str, axis: Axis, metric: &Metric, lines: Vec<Line>) -> Figure {
-    let (y, unit): (String, Unit) = (metric.name.into(), metric.unit);
+    let (y, unit): (String, Unit) = (metric.words(), metric.unit);
     Figure { id, title, at, x: x.into(), y, unit, steps: false, part: false, y_range: None, lines, axis }
 }
 
@@ -82,7 +82,7 @@ fn by_policy(labels: &[&str], all: &[PolicyRuns<'_>], point: &Point, metric: &Me
         Line { runs, ..Line::of_estimates(label, &one) }
     };
     let names = labels.iter().map(|label| (*label).to_string()).collect();
-    let title = format!("{} by policy", metric.name);
+    let title = format!("{} by policy", metric.words());
     let lines = labels.iter().enumerate().map(line).collect();
     figure("policies".into(), title, at_words(point), "policy", Axis::Names(names), metric, lines)
 }
@@ -119,6 +119,6 @@ fn along(
     let id = if at == 0 { "sweep".into() } else { format!("sweep{}", at + 1) };
     let names = || Axis::Names(axis.values.iter().map(|value| (*value).to_string()).collect());
     let places = if numbers.is_some() { Axis::Linear } else { names() };
-    let title = format!("{} by {}", metric.name, axis.path);
+    let title = format!("{} by {}", metric.words(), axis.path);
     figure(id, title, at_words(&others), axis.path, places, metric, labels.iter().map(line).collect())
 }

@@ -40,8 +40,8 @@ function strips(metric) {
     return { label, ys: at(y), half: at(half), runs: at(values.length > 1 ? values : []).map((one) => one ?? []) };
   });
   return {
-    title: paired ? `${metric.name}: change against ${labels[base]}, paired by seed` : `${metric.name} by policy`,
-    x: 'policy', y: paired ? `change of ${metric.name}` : metric.name, unit: paired ? 'change' : metric.unit, axis: 'names', names: labels, alone: true, paired,
+    title: paired ? `${metric.words}: change against ${labels[base]}, paired by seed` : `${metric.words} by policy`,
+    x: 'policy', y: paired ? `change of ${metric.words}` : metric.words, unit: paired ? 'change' : metric.unit, axis: 'names', names: labels, alone: true, paired,
     steps: false, range: null, part: false, xs: labels.map((name, at) => at), lines,
   };
 }
@@ -62,8 +62,8 @@ function along(metric, axis) {
     return { label, ys: found.map(([mean]) => mean), half: found.map(([, half]) => half) };
   });
   return {
-    title: paired ? `${metric.name} by ${path}: change against ${labels[base]}, paired by seed` : `${metric.name} by ${path}`,
-    x: path, y: paired ? `change of ${metric.name}` : metric.name, unit: paired ? 'change' : metric.unit, paired, axis: numeric ? 'linear' : 'names', names: numeric ? null : order.map((at) => values[at]),
+    title: paired ? `${metric.words} by ${path}: change against ${labels[base]}, paired by seed` : `${metric.words} by ${path}`,
+    x: path, y: paired ? `change of ${metric.words}` : metric.words, unit: paired ? 'change' : metric.unit, paired, axis: numeric ? 'linear' : 'names', names: numeric ? null : order.map((at) => values[at]),
     steps: false, range: null, part: false, xs: numeric ? order.map((at) => Number(values[at])) : order, lines,
   };
 }
@@ -115,7 +115,7 @@ if (page.metrics.length) {
     const matrix = byId('pairs').closest('figure');
     matrix.hidden = labels.length < 2 || labels.length > PAIRED;
     if (!matrix.hidden) {
-      byId('pairs-h').textContent = `${of.name}: each policy against each`;
+      byId('pairs-h').textContent = `${of.words}: each policy against each`;
       byId('pairs').replaceChildren(pairs(of));
     }
     const board = byId('ranks').closest('figure');

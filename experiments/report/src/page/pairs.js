@@ -70,7 +70,7 @@ function ranked(metric) {
   const at = (value, label) => labels.map((other, index) => (index === label ? value : null));
   const lines = labels.map((name, label) => ({ label, ys: at(metric.ranks[label], label), half: at(page.critical / 2, label) }));
   return {
-    title: `Mean rank by ${metric.name} over ${page.points.length} points`, x: 'policy', y: 'mean rank', unit: 'count', axis: 'names', names: labels,
+    title: `Mean rank by ${metric.words} over ${page.points.length} points`, x: 'policy', y: 'mean rank', unit: 'count', axis: 'names', names: labels,
     alone: true, absolute: true, steps: false, range: null, part: false, xs: labels.map((name, label) => label), lines,
   };
 }

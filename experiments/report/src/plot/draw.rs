@@ -1,5 +1,6 @@
 //! Figures drawn by kuva.
 
+mod legend;
 mod print;
 mod time;
 
@@ -87,8 +88,7 @@ fn scaled(figure: &Figure) -> (Figure, String, String) {
             line.points.iter_mut().chain(&mut line.runs).for_each(|(_, y)| *y /= scale);
             line.half.iter_mut().for_each(|half| *half /= scale);
         }
-        // The unit stands once.
-        y = format!("{} ({unit})", y.trim_end_matches("_s"));
+        y = format!("{y} ({unit})");
     }
     (out, x, y)
 }
@@ -153,30 +153,46 @@ pub(super) fn figure(figure: &Figure, paper: &Paper) -> Result<String, Error> {
         let size = (width * 1.6 / heading.chars().count().max(1) as f64) as u32;
         layout = layout.with_title(&heading).with_title_size(size.clamp(9, 16)).with_title_wrap(120);
     }
-    if figure.axis != Axis::LogSeconds {
-        return Ok(sized(&render_to_svg(plots, layout), &figure.heading(), scale));
-    }
+    Ok(sized(&drawn(&figure, paper, plots, layout), &figure.heading(), scale))
+}
+
+/// The plots with the marks of their axis and in their legend.
+fn drawn(figure: &Figure, paper: &Paper, plots: Vec<Plot>, layout: Layout) -> String {
     let axis = ComputedLayout::from_layout(&layout);
     let mut scene = render_multiple(plots, layout);
-    time::marked(&mut scene, &axis);
-    Ok(sized(&SvgBackend.render_scene(&scene), &figure.heading(), scale))
+    if figure.axis == Axis::LogSeconds {
+        time::marked(&mut scene, &axis);
+    }
+    if !matches!(figure.axis, Axis::Names(_)) {
+        let lines = figure.lines.iter().enumerate().filter(|(_, line)| !line.points.is_empty());
+        let lines: Vec<_> = lines.map(|(at, _)| look(at, paper)).collect();
+        legend::marked(&mut scene, &lines, STROKE * 1.7);
+    }
+    SvgBackend.render_scene(&scene)
+}
+
+/// Width of lines.
+const STROKE: f64 = 1.8;
+
+/// The colour and the mark of a line by its number.
+fn look(at: usize, paper: &Paper) -> (&'static str, MarkerShape) {
+    let colour = if paper.grey { GREYS[at % GREYS.len()] } else { COLOURS[at % COLOURS.len()] };
+    (colour, MARKS[at % MARKS.len()])
 }
 
 fn plots(figure: &Figure, paper: &Paper) -> Vec<Plot> {
-    let stroke = 1.8;
     let mut plots: Vec<Plot> = Vec::new();
     let count = figure.lines.len();
     for (at, line) in figure.lines.iter().enumerate().filter(|(_, line)| !line.points.is_empty()) {
-        let colour = if paper.grey { GREYS[at % GREYS.len()] } else { COLOURS[at % COLOURS.len()] };
-        let mark = MARKS[at % MARKS.len()];
+        let (colour, mark) = look(at, paper);
         if let Axis::Names(names) = &figure.axis {
-            plots.extend(at_names(line, (at, count), names, (colour, mark), stroke));
+            plots.extend(at_names(line, (at, count), names, (colour, mark)));
             continue;
         }
         let plot = LinePlot::new()
             .with_data(line.points.clone())
             .with_color(colour)
-            .with_stroke_width(stroke)
+            .with_stroke_width(STROKE)
             .with_line_style(dash(at))
             .with_legend(&line.name);
         let plot = if figure.steps { plot.with_step() } else { plot };
@@ -194,7 +210,7 @@ fn plots(figure: &Figure, paper: &Paper) -> Vec<Plot> {
         let few = line.points.iter().enumerate().filter(|(index, _)| (index + step * at / count).is_multiple_of(step));
         let few: Vec<(f64, f64)> = few.map(|(_, point)| *point).collect();
         plots.push(
-            ScatterPlot::new().with_data(few).with_color(colour).with_size(stroke * 2.0).with_marker(mark).into(),
+            ScatterPlot::new().with_data(few).with_color(colour).with_size(STROKE * 2.0).with_marker(mark).into(),
         );
     }
     plots
@@ -206,7 +222,6 @@ fn at_names(
     (at, count): (usize, usize),
     names: &[String],
     (colour, mark): (&str, MarkerShape),
-    stroke: f64,
 ) -> Vec<Plot> {
     // Each policy at its own name: in the middle of it.
     let alone = names.get(at) == Some(&line.name) && line.points.len() == 1;
@@ -217,13 +232,13 @@ fn at_names(
         .with_data(points.clone())
         .with_y_err((0..points.len()).map(half))
         .with_color(colour)
-        .with_size(stroke * 2.6)
+        .with_size(STROKE * 2.6)
         .with_marker(mark);
     let mut out: Vec<Plot> = vec![if alone { marks.into() } else { marks.with_legend(&line.name).into() }];
     if !line.runs.is_empty() {
         let spread = 0.3 / line.runs.len() as f64;
         let runs = line.runs.iter().enumerate().map(|(run, (x, y))| (x + beside + 0.1 + spread * run as f64, *y));
-        let runs = ScatterPlot::new().with_data(runs.collect::<Vec<_>>()).with_color(colour).with_size(stroke * 1.3);
+        let runs = ScatterPlot::new().with_data(runs.collect::<Vec<_>>()).with_color(colour).with_size(STROKE * 1.3);
         out.push(runs.with_marker_opacity(0.5).into());
     }
     out
@@ -317,6 +332,12 @@ mod tests {
         assert_eq!(page, svg(&figure()));
         assert!(page.starts_with("<svg") && page.contains("viewBox=\"0 0 ") && page.contains(COLOURS[1]));
         assert!(page.contains("width=\"720pt\"") && page.contains("aria-label=\"a &lt; b\""));
+        // Samples of lines in the legend have their marks: a circle, and a square, which is a rectangle in the data. The other path is a band.
+        let filled = |colour: &str| {
+            let of = format!("fill=\"{colour}\"");
+            page.split("<path").filter(|path| path.split('>').next().is_some_and(|path| path.contains(&of))).count()
+        };
+        assert_eq!((page.matches("a3.06,3.06").count(), filled(COLOURS[1])), (2, 2), "{page}");
         // Seconds from 1 to 10, and from 1 s to 10 d.
         let mut wide = figure();
         wide.lines[0].points = vec![(1.0, 0.1), (864_000.0, 1.0)];
