@@ -13,6 +13,7 @@ use sandtable_run::execute::{Compiled, refusal};
 use sandtable_runtime::Capacities;
 use sandtable_runtime::fault::Fault;
 
+use super::in_script::{self, script_of};
 use crate::ui;
 
 /// Compiles what the cells of a plan without a result need, and asks it to begin.
@@ -39,12 +40,19 @@ pub(super) fn all_begin(plan: &Plan, cells: &[&Cell], compiled: &Compiled) -> Re
             let place = format!("predictors.{quantity}");
             return Err(source.error(&place, &message, "this predictor"));
         }
-        return Err(match labels.iter().position(|label| *label == cell.label) {
+        let error = match labels.iter().position(|label| *label == cell.label) {
             Some(at) if fault.kind() == "refused-configuration" && cell.config != "{}" => {
                 source.error(&format!("policies.{at}.with"), &message, "these parameters")
             }
             Some(at) => source.error(&format!("policies.{at}"), &message, "this policy"),
             None => Error::usage(format!("{}: {message}", plan.source.origin)),
+        };
+        // The text that is wrong may be in another file.
+        let origin = format!("script of {}", cell.label);
+        let drawn = script_of(cell).and_then(|script| in_script::drawn(&origin, &script, &fault.to_string()));
+        return Err(match drawn {
+            Some(drawn) => Error { message: format!("{}\n{drawn}", error.message), ..error },
+            None => error,
         });
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! `sandtable run`.
 
+pub(super) mod failures;
 mod live;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use self::failures::failures;
 use super::accept::Earlier;
 use super::select::drawn;
 use super::{SpecArgs, StoreArgs, begin, expand_noting, threads};
@@ -449,50 +451,6 @@ fn report(cells: &[(usize, &Cell)], store: &Store, known: &[CellStatus]) -> Exit
     }
     if unfinished > 0 {
         ui::note(&format!("warning: {unfinished} jobs were left unfinished: see `outcome` in jobs.csv.zst"));
-    }
-    code
-}
-
-/// Says which cells have no result and why; the exit code.
-pub(super) fn failures(cells: &[(usize, &Cell)], store: &Store, known: &[CellStatus]) -> ExitCode {
-    let mut code = ExitCode::Done;
-    let (mut shown, mut left) = (Vec::new(), 0);
-    let mut timed_out = 0;
-    for ((_, cell), known) in cells.iter().zip(known) {
-        match known {
-            CellStatus::Failed(failure) => {
-                code = ExitCode::PolicyFailed;
-                // Every seed of a policy often fails alike: once is enough.
-                let line = format!("error: {} {}: {}", cell.label, failure.kind, failure.message);
-                if shown.contains(&line) {
-                    left += 1;
-                    continue;
-                }
-                ui::note(&line);
-                let most = 8;
-                for frame in failure.backtrace.iter().take(most) {
-                    ui::note(&format!("    at {frame}"));
-                }
-                let capsule = store.folder(&cell.id).join("capsule.json.zst");
-                if capsule.exists() {
-                    // One's own policy is not found by its digest.
-                    let own = cell.policy.path.as_ref().filter(|path| !path.with_file_name("manifest.json").exists());
-                    let which = own.map_or(String::new(), |path| format!(" --policy {}", path.display()));
-                    ui::note(&format!("hint: replay it with `sandtable policy replay {}{which}`", capsule.display()));
-                }
-                shown.push(line);
-            }
-            CellStatus::TimedOut => timed_out += 1,
-            CellStatus::Missing => code = if code == ExitCode::Done { ExitCode::Interrupted } else { code },
-            CellStatus::Done(_) => {}
-        }
-    }
-    if timed_out > 0 {
-        code = if code == ExitCode::Done { ExitCode::Missing } else { code };
-        ui::note(&format!("error: {timed_out} cells took longer than --timeout and have no result"));
-    }
-    if left > 0 {
-        ui::note(&format!("({left} more cells failed in the same ways)"));
     }
     code
 }

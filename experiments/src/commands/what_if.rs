@@ -24,7 +24,7 @@ use sandtable_run::code;
 use sandtable_run::execute::{Compiled, Workers, execute_watched, in_parallel};
 use serde_json::json;
 
-use super::run::failures;
+use super::run::failures::failures;
 use super::{Format, StoreArgs, begin, pair, threads};
 use crate::ui;
 use check::Check;

@@ -96,6 +96,9 @@ fn a_policy_is_checked_again_whenever_it_changes() {
     std::fs::write(folder.path().join("mine.star"), "def key(job, c):\n    return job.gpus\n").expect("written");
     let good = run(&["policy", "dev", "mine.star", "--once"]);
     assert!(good.code == 0 && good.stderr.contains("policy check: "), "{}", good.stderr);
+    // It stands beside the policies of the quickstart.
+    let labels = ["mine ", "sjf ", "las "];
+    assert!(labels.iter().all(|label| good.stdout.lines().any(|line| line.starts_with(label))), "{}", good.stdout);
     std::fs::write(folder.path().join("mine.star"), "def key(job, c)\n").expect("written");
     let bad = run(&["policy", "dev", "mine.star", "--once"]);
     assert!(bad.code != 0 && bad.stderr.contains("failed after"), "{}", bad.stderr);

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame};
+use sandtable_core::input;
 use sandtable_plan::MAX_WEIGHTS;
 use sandtable_plan::artifact::{Finder, SCRIPT, is_script};
 use sandtable_plan::spec::short_name;
 use sandtable_run::policy_check::{Effort, Report, Verdict, check};
 
 use crate::authoring::guests::{build_folder, name_of};
-use crate::commands::Format;
+use crate::commands::{Format, in_script};
 use crate::ui;
 
 /// Check policies: contract, configuration, random legal histories, determinism, resync, ignorance, budget.
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
         let report = match Path::new(policy).is_dir() {
             true => built_twice(Path::new(policy), &effort)?,
             false if is_script(policy) => {
-                let script = sandtable_core::input::text(Path::new(policy), MAX_WEIGHTS as u64)?;
+                let script = input::text(Path::new(policy), MAX_WEIGHTS as u64)?;
                 let file = finder.find(SCRIPT).map_err(Error::usage)?;
                 check(SCRIPT, &file.bytes, &Effort { script: Some(script), ..effort.clone() })?
             }
@@ -53,7 +54,10 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
             }
         };
         match args.format {
-            Format::Table => ui::result(&for_people(policy, &report)),
+            Format::Table => {
+                ui::result(&for_people(policy, &report));
+                drawn_in_script(policy, &report);
+            }
             Format::Json => ui::result(&table(policy, &report).json_lines()),
             Format::Csv => ui::result(&table(policy, &report).csv_rows()),
         }
@@ -62,6 +66,23 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
         }
     }
     Ok(code)
+}
+
+/// The lines of a script that checks fell over, each once.
+fn drawn_in_script(policy: &str, report: &Report) {
+    let Some(script) =
+        is_script(policy).then(|| input::text(Path::new(policy), MAX_WEIGHTS as u64)).transpose().ok().flatten()
+    else {
+        return;
+    };
+    let mut drawn: Vec<String> = Vec::new();
+    for check in report.checks.iter().filter(|check| check.verdict == Verdict::Fail) {
+        match in_script::drawn(policy, &script, &check.found) {
+            Some(at) if !drawn.contains(&at) => drawn.push(at),
+            _ => {}
+        }
+    }
+    drawn.iter().for_each(|at| ui::note(at));
 }
 
 /// Checks the policy of a folder, and whether anything of a build is in its decisions.

@@ -12,7 +12,7 @@ use sandtable_plan::artifact::built::Language;
 use crate::authoring::guests::name_of;
 use crate::ui;
 
-/// Watch a policy: whenever a file of it changes, build it, check it, and run its `try.ron`.
+/// Watch a policy: whenever a file of it changes, build it, check it, and run its `try.ron`; a script in the quickstart's place of `fifo`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -67,7 +67,13 @@ fn steps(args: &DevArgs) -> Result<Vec<Vec<String>>, Error> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_string()).collect::<Vec<String>>();
     let histories = args.histories.to_string();
     if !args.policy.is_dir() {
-        return Ok(vec![words(&["policy", "check", &word(&args.policy), "--histories", &histories])]);
+        let whole = std::path::absolute(&args.policy).map_err(|error| Error::file("open", &args.policy, &error))?;
+        // Beside the others of the quickstart, cut to its test.
+        let first = format!("policies.fifo.name={}", word(&whole));
+        return Ok(vec![
+            words(&["policy", "check", &word(&args.policy), "--histories", &histories]),
+            words(&["run", "quickstart", "--test", "--set", &first]),
+        ]);
     }
     let component = args.policy.join(format!("{}.wasm", name_of(&args.policy)?));
     // A path with a slash is a folder, and no name of the workspace.
