@@ -28,7 +28,7 @@ import gymnasium
 import numpy
 from gymnasium.spaces import Box, Discrete
 
-from . import SandtableError, Spec, _Asked, _command
+from ._command import Asked, SandtableError, Spec, command, value
 
 __all__ = ["Network", "QueueEnv", "ScoreEnv", "by_slot", "export", "register"]
 
@@ -54,10 +54,10 @@ class _Env(gymnasium.Env[Any, Any]):
         at: Mapping[str, Any] | None = None,
         **asked: Any,
     ) -> None:
-        of = _Asked(spec, **asked)
-        words = [_command(), "env", of.spec, *of.words, "--slots", str(slots), "--placement", placement]
-        for path, value in (at or {}).items():
-            words += ["--at", f"{path}={value if isinstance(value, str) else json.dumps(value)}"]
+        of = Asked(spec, **asked)
+        words = [command(), "env", of.spec, *of.words, "--slots", str(slots), "--placement", placement]
+        for path, one in (at or {}).items():
+            words += ["--at", f"{path}={value(one)}"]
         words += ["--inputs", ",".join(inputs)] if inputs else []
         words += ["--allow-test-seeds"] if allow_test_seeds else []
         words += ["--tapes", os.fspath(tapes)] if tapes is not None else []

@@ -1,8 +1,10 @@
 """What the package does: every public name once. Run by `cargo test`, which says where the command is."""
 
 import os
+import pickle
 import tempfile
 import unittest
+import warnings
 from pathlib import Path
 
 import sandtable_sched as st
@@ -57,6 +59,94 @@ class Package(unittest.TestCase):
         self.assertIn("line 1, column 25", str(failed.exception))
         with self.assertRaises(ValueError):
             st.run(SPEC, store="store").summary("table")
+
+    def test_errors_travel_between_processes(self) -> None:
+        error = pickle.loads(pickle.dumps(st.PolicyFailed(3, "why")))
+        self.assertEqual((type(error), error.code, str(error)), (st.PolicyFailed, 3, "why"))
+        self.assertIn("signal 9", str(st.SandtableError(-9, "said before")))
+        before = os.environ.get("SANDTABLE")
+        os.environ["SANDTABLE"] = "/nowhere/sandtable"
+        try:
+            with self.assertRaisesRegex(st.SandtableError, "no command is there"):
+                st.plan(SPEC)
+        finally:
+            os.environ.pop("SANDTABLE")
+            if before is not None:
+                os.environ["SANDTABLE"] = before
+
+    def test_results_are_those_of_what_ran(self) -> None:
+        Path("mine.star").write_text("def key(job, c): return job.gpus")
+        spec = {**SPEC, "policies": [{"name": "fifo"}, {"name": "./mine.star", "label": "mine"}]}
+        first = st.run(spec, store="store")
+        jct = [row["jct_mean_s"] for row in first.summary("rows")]
+        Path("mine.star").write_text("def key(job, c): return -job.gpus")
+        second = st.run(spec, store="store")
+        self.assertNotEqual([row["jct_mean_s"] for row in second.summary("rows")], jct)
+        self.assertEqual([row["jct_mean_s"] for row in first.summary("rows")], jct)
+        with self.assertRaisesRegex(st.SandtableError, "is not as it was when this ran"):
+            first.jobs("rows")
+        # Wherever the program goes.
+        os.chdir("/")
+        self.assertEqual(len(second.jobs("rows")), 4 * 60)
+
+    def test_texts_are_texts(self) -> None:
+        sources = ["def key(job, c):\n    return job.submitted, 3", 'def key(job, c):\n    """a, b"""\n    return -job.gpus, 2']
+        swept = st.run({**SPEC, "title": "(x"}, only="smallest", sweep={"policies.smallest.with.source": sources}, store="store")
+        self.assertEqual(len(swept.cells), 4)
+        self.assertEqual(len(st.plan(SPEC, set={"title": "a, [b", "predictors.remaining": "Oracle"}, store="store")), 6)
+
+    def test_what_jobs_are_left_is_said(self) -> None:
+        lazy = st.script("def decide(waiting, running, nodes, c):\n    return [start(job) for job in waiting if job.remaining < 600]", "lazy")
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            results = st.run({**SPEC, "policies": [{"name": "fifo"}, lazy]}, store="store")
+            results.compare("fifo", "lazy", "rows")
+        self.assertTrue(all(issubclass(one.category, st.SandtableWarning) for one in said), said)
+        self.assertIn("never ended", str(said[-1].message))
+        self.assertRegex(results._repr_html_(), r"lazy\*</td>.*<p>\* lazy: of 120 jobs \d+ never ended; its means")
+
+    def test_what_others_did_is_kept_where_one_fails(self) -> None:
+        broken = st.script("def key(job, c): return job.nope", "broken")
+        with self.assertRaises(st.PolicyFailed) as failed:
+            st.run({**SPEC, "policies": [{"name": "fifo"}, broken]}, store="store")
+        results = failed.exception.results
+        assert results is not None
+        self.assertEqual([row["policy"] for row in results.summary("rows")], ["fifo", "fifo"])
+        self.assertIn("2 of 4 cells have no result", results._repr_html_())
+
+    def test_answers_belong_to_their_requests(self) -> None:
+        def source(sign: str) -> str:
+            return f"def key(job, c): return {sign}job.gpus"
+
+        with st.Scorer(SPEC, store="store", threads=1) as scorer:
+            truth = {sign: scorer.score(source=source(sign))["score"] for sign in ("", "-")}
+            self.assertEqual(len(set(truth.values())), 2)
+            # Given up after the first, after one that is no JSON, and by an interrupt.
+            for _ in scorer.scores([{"source": source("")}] * 4):
+                break
+            self.assertEqual(scorer.score(source=source("-"))["score"], truth["-"])
+            with self.assertRaises(ValueError):
+                list(scorer.scores([{"source": source("")}, {"policy": "fifo", "with": {"x": float("nan")}}]))
+            self.assertFalse(scorer.score(policy="nonexistent")["ok"])
+
+            class Interrupted:
+                def readline(self) -> str:
+                    raise KeyboardInterrupt
+
+                def close(self) -> None:
+                    pass
+
+            assert scorer._process is not None
+            scorer._process.stdout = Interrupted()  # type: ignore[assignment]
+            with self.assertRaises(KeyboardInterrupt):
+                scorer.score(source=source(""))
+            self.assertEqual(scorer.score(source=source("-"))["score"], truth["-"])
+            # Two loops at once.
+            first, second = scorer.scores([{"source": source("")}] * 3), scorer.scores([{"source": source("-")}] * 3)
+            pairs = [(a["score"], b["score"]) for a, b in zip(first, second)]
+            self.assertEqual(pairs, [(truth[""], truth["-"])] * 3)
+            kept = scorer.score(policy="fifo", keep=True)
+            self.assertTrue(kept["ok"] and list(Path("store/cells").rglob(kept["cells"][0])), kept)
 
     def test_candidates_are_scored_by_one_process(self) -> None:
         spec = 'Experiment(title: "t", fleet: Model(nodes: 1, gpus: 4, kind: "T4"), workload: Generate(jobs: 80, arrivals: AtOnce), policies: [Policy(name: "fifo")], seeds: Range(0, 2))'

@@ -1,10 +1,11 @@
 //! A table of typed values, printed as aligned text, as CSV or as JSON lines.
 
 mod aligned;
+mod json;
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use crate::display::Unit;
 
@@ -424,27 +425,6 @@ impl Frame {
         }
         out
     }
-
-    /// A JSON object a line.
-    pub fn json_lines(&self) -> String {
-        let mut out = String::new();
-        for row in &self.rows {
-            let mut object = Map::new();
-            for (at, column) in self.that(|column| column.in_json) {
-                let object = match column.within {
-                    None => &mut object,
-                    Some(name) => match object.entry(name).or_insert_with(|| json!({})) {
-                        Json::Object(inner) => inner,
-                        _ => continue,
-                    },
-                };
-                object.extend(row.get(at).and_then(Value::json).map(|value| (column.name.to_string(), value)));
-            }
-            out.push_str(&Json::Object(object).to_string());
-            out.push('\n');
-        }
-        out
-    }
 }
 
 #[cfg(test)]
@@ -473,8 +453,8 @@ mod tests {
         let csv = "name,x_s,n,m,m_ci95,m_sd,of\n\"a,b\",90,3,1.5,0.25,0.5,\"{\"\"k\"\":1}\"\nü,,4503599627370496,,,,\n";
         assert_eq!(small().csv(), csv);
         let lines = concat!(
-            "{\"m\":{\"ci95\":0.25,\"mean\":1.5,\"sd\":0.5},\"n\":3,\"name\":\"a,b\",\"nested\":{\"of\":{\"k\":1}},\"x_s\":90.0}\n",
-            "{\"n\":4503599627370496,\"name\":\"ü\",\"nested\":{\"of\":null},\"x_s\":null}\n"
+            "{\"name\":\"a,b\",\"x_s\":90.0,\"n\":3,\"m\":{\"ci95\":0.25,\"mean\":1.5,\"sd\":0.5},\"nested\":{\"of\":{\"k\":1}}}\n",
+            "{\"name\":\"ü\",\"x_s\":null,\"n\":4503599627370496,\"nested\":{\"of\":null}}\n"
         );
         assert_eq!(small().json_lines(), lines);
     }

@@ -12,6 +12,7 @@ use std::path::Path;
 use sandtable_core::error::Error;
 use sandtable_core::output;
 use sandtable_hardware::{Instant, SECOND, SimulatedBackend};
+use sandtable_plan::spec::value_as_ron;
 use sandtable_plan::{Cell, Options, plan};
 use sandtable_runtime::Policy as _;
 use sandtable_runtime::contract::{Descriptor, PolicyError, Wake};
@@ -165,13 +166,12 @@ impl CheckSuite<'_> {
 
     /// A configuration with the script.
     fn scripted(&self, config: &str) -> String {
-        match (serde_json::from_str::<Value>(config), self.script) {
-            (Ok(Value::Object(mut all)), Some(script)) => {
-                all.entry("source").or_insert_with(|| script.into());
-                Value::Object(all).to_string()
-            }
-            _ => config.into(),
+        let Ok(Value::Object(mut all)) = serde_json::from_str::<Value>(config) else { return config.into() };
+        if let Some(script) = self.script {
+            all.entry("source").or_insert_with(|| script.into());
         }
+        // A text of JSON has escapes that RON does not know.
+        value_as_ron(&Value::Object(all))
     }
 
     fn live(&self, cell: &Cell, component: &Component, trial: Trial) -> Result<Result<Seen, Fault>, Error> {

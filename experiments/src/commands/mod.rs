@@ -11,6 +11,7 @@ pub(crate) mod env;
 pub(crate) mod explain;
 pub(crate) mod generate;
 pub(crate) mod hardware;
+pub(crate) mod in_script;
 pub(crate) mod job;
 pub(crate) mod merge;
 pub(crate) mod model;
@@ -97,7 +98,7 @@ impl ReadArgs {
 }
 
 /// Where results are kept.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "The store")]
 pub(crate) struct StoreArgs {
     /// Folder of results [default: `store` next to the workspace's Cargo.toml, else in the current folder].
@@ -211,9 +212,13 @@ fn pair(text: &String) -> Result<(String, String), Error> {
 
 /// Splits at commas outside of brackets and quotes.
 fn split_values(text: &str) -> Vec<String> {
-    let (mut parts, mut depth, mut quoted) = (vec![String::new()], 0, false);
+    let (mut parts, mut depth, mut quoted, mut escaped) = (vec![String::new()], 0, false, false);
     for c in text.chars() {
+        // What follows a backslash in a text ends nothing.
+        let plain = escaped;
+        escaped = quoted && c == '\\' && !escaped;
         match c {
+            _ if plain => {}
             '"' => quoted = !quoted,
             '[' | '(' | '{' if !quoted => depth += 1,
             ']' | ')' | '}' if !quoted => depth -= 1,
@@ -234,11 +239,6 @@ impl StoreArgs {
     /// The store for a spec, or for whatever is here.
     pub(crate) fn open(&self, spec: Option<&Path>) -> Result<Store, Error> {
         Store::open(&self.root(spec))
-    }
-
-    /// Whether it is said where.
-    pub(crate) fn is_named(&self) -> bool {
-        self.root.is_some()
     }
 
     /// That store, which has to be there.

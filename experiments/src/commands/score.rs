@@ -28,7 +28,7 @@ Answers, in the order in which they are ready:
 Examples:
   sandtable score experiments/specs/quickstart.ron --test --baseline fifo < candidates.jsonl")]
 pub(crate) struct ScoreArgs {
-    /// The spec whose policies candidates take the place of.
+    /// The spec whose policies candidates take the place of; `-`: the first line of standard input, in JSON.
     #[arg(value_name = "SPEC")]
     path: PathBuf,
     /// The metric that the score is: as it is where more is better, else negative.

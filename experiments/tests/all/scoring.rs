@@ -124,7 +124,6 @@ fn a_fault_is_an_answer_and_the_next_request_is_served() {
         ("5", "refused-configuration", "no parameter `backfil`"),
         ("6", "request", "unknown field `sett`"),
         ("7", "request", "no field `nodez`"),
-        ("8", "request", "`--store DIR`"),
         ("9", "request", "`--hold-out N`"),
         ("null", "request", "invalid type"),
         ("12", "unfinished", "never end"),
@@ -138,6 +137,9 @@ fn a_fault_is_an_answer_and_the_next_request_is_served() {
         assert!(answer["fault"] == kind && said.contains(words), "{id}: {answer}");
     }
     assert_eq!(found["11"]["ok"], true);
+    // What is kept is where a run would put it.
+    let kept = found["8"]["cells"][0].as_str().expect("an id");
+    assert!(folder.path().join("store/cells").join(&kept[..2]).join(kept).is_dir(), "{}", found["8"]);
     assert!(found["15"]["ok"] == true, "escapes of RON are not those of JSON: {}", found["15"]);
     let deadlines = asked(folder.path(), &requests[10..11], &["--metric", "deadlines_met"]);
     assert!(deadlines["11"]["fault"] == "no-metric" && deadlines["11"]["message"].is_string(), "{deadlines:?}");

@@ -1,8 +1,9 @@
 //! Scores one candidate: what was compiled and computed for those before it is kept.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use sandtable_core::error::Error;
 use sandtable_hardware::Duration;
@@ -18,6 +19,7 @@ use sandtable_runtime::Summary;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::super::StoreArgs;
 use super::ScoreArgs;
 use crate::ui;
 
@@ -96,7 +98,7 @@ pub(super) struct Scorer {
     cascade: bool,
     /// Seeds that are kept out of ordinary scores.
     held: Vec<u64>,
-    store: Option<Store>,
+    store: (StoreArgs, OnceLock<Store>),
     /// The latest components, by what they are.
     compiled: Mutex<Vec<(String, Arc<Compiled>)>>,
     /// The baseline's results, by what was set.
@@ -105,10 +107,29 @@ pub(super) struct Scorer {
     _finder: Finder,
 }
 
+/// The first line of standard input: a spec in JSON, behind which requests follow.
+fn first_line() -> Result<String, Error> {
+    let most = sandtable_core::input::SPEC;
+    let mut line = String::new();
+    let read = std::io::stdin().lock().take(most + 1).read_line(&mut line);
+    read.map_err(|error| Error::usage(format!("standard input: {error}")))?;
+    if line.len() as u64 > most {
+        return Err(Error::usage(format!("standard input: expected at most {most} bytes of a spec")));
+    }
+    if !line.trim_start().starts_with('{') {
+        let error = Error::usage("standard input: the first line is no spec in JSON");
+        return Err(error.hint("with `-` as the spec, its first line is the spec, and requests follow"));
+    }
+    Ok(line)
+}
+
 impl Scorer {
     /// Reads the spec, and runs the baseline.
     pub(super) fn new(args: &ScoreArgs, metric: &'static Metric) -> Result<Scorer, Error> {
-        let text = sandtable_plan::spec_text(&args.path)?;
+        let text = match args.path == Path::new("-") {
+            true => first_line()?,
+            false => sandtable_plan::spec_text(&args.path)?,
+        };
         let mut scorer = Scorer {
             origin: args.path.clone(),
             text,
@@ -117,10 +138,8 @@ impl Scorer {
             baseline: args.baseline.clone(),
             cascade: args.cascade,
             held: Vec::new(),
-            store: match args.store.is_named() {
-                true => Some(args.store.open(Some(&args.path))?),
-                false => None,
-            },
+            // It is opened where something is kept: nothing else is written.
+            store: (args.store.clone(), OnceLock::new()),
             compiled: Mutex::new(Vec::new()),
             baselines: Mutex::new(Vec::new()),
             _finder: Finder::new(Path::new("."), None),
@@ -284,16 +303,23 @@ impl Scorer {
         Ok(plan_text(&self.origin, self.text.clone(), &options)?)
     }
 
+    /// Where results are kept.
+    fn store(&self) -> Result<&Store, Error> {
+        let (args, opened) = &self.store;
+        if let Some(store) = opened.get() {
+            return Ok(store);
+        }
+        let store = args.open(Some(&self.origin))?;
+        Ok(opened.get_or_init(|| store))
+    }
+
     /// The result of a cell, and the completion times of its jobs where they are wanted.
     fn run(&self, cell: &Cell, compiled: &Compiled, keep: bool, jobs: bool) -> Result<(Scored, Completions), NoScore> {
         let executed = execute(cell, compiled)?;
         let of = |(name, jct): (&str, Option<Duration>)| (name.to_string(), jct.map(Duration::as_secs_f64));
         let completions = if jobs { executed.completions().into_iter().map(of).collect() } else { Vec::new() };
         if keep {
-            let Some(store) = &self.store else {
-                return Err(NoScore::request("`keep` without a store: `--store DIR`"));
-            };
-            executed.put(store, cell)?;
+            executed.put(self.store()?, cell)?;
         }
         match executed.outcome {
             Ok(summary) => Ok(((cell.variant_text(), cell.seed, summary), completions)),
