@@ -294,7 +294,7 @@ impl Column {
 /// table.push(["fifo".into(), 5400.0.into()]);
 /// assert_eq!(table.text(), "policy  JCT mean\nfifo    90.0 min\n");
 /// assert_eq!(table.csv(), "policy,jct_mean_s\nfifo,5400\n");
-/// assert_eq!(table.json_lines(), "{\"jct_mean_s\":5400.0,\"policy\":\"fifo\"}\n");
+/// assert_eq!(table.json_lines(), "{\"policy\":\"fifo\",\"jct_mean_s\":5400.0}\n");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
