@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from ._results import Results
 
     class Asking(TypedDict, total=False):
-        """What is set in a spec, and where components are."""
+        """What is set in a spec, and where components and results are."""
 
         set: Mapping[str, Any]
         sweep: Mapping[str, Sequence[Any]]
         only: Union[str, Sequence[str]]
         test: bool
         policies: Union[str, os.PathLike[str]]
+        store: Union[str, os.PathLike[str]]
 
     class Scoring(Asking, total=False):
         """How candidates are scored."""
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
         hold_out: int
         threads: int
         cascade: bool
-        store: Union[str, os.PathLike[str]]
 
     __all__ = ["Asking", "Scoring", "Unpack"]
 
@@ -169,6 +169,7 @@ class Asked:
         only: "str | Sequence[str]" = (),
         test: bool = False,
         policies: "os.PathLike[str] | str | None" = None,
+        store: "os.PathLike[str] | str | None" = None,
     ) -> None:
         self.text = json.dumps(spec, allow_nan=False) if isinstance(spec, Mapping) else None
         self.spec = "-" if isinstance(spec, Mapping) else os.fspath(spec)
@@ -183,3 +184,5 @@ class Asked:
             self.words.append("--test")
         if policies is not None:
             self.words += ["--policies", os.fspath(policies)]
+        if store is not None:
+            self.words += ["--store", os.fspath(store)]

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
 from ._command import (
     Asked, Frame, PolicyFailed, SandtableError, SandtableWarning, Spec, call, command, failed, frame, rows,
@@ -30,9 +30,8 @@ class Results:
     """The results of a spec's cells, which are in the store. They are those of the spec as it ran: where a file that it names has
     changed since, tables that are not read yet are refused."""
 
-    def __init__(self, asked: Asked, store: str | None) -> None:
+    def __init__(self, asked: Asked) -> None:
         self._asked = asked
-        self._store = [] if store is None else ["--store", store]
         # Paths are those of the folder in which it ran, wherever the program goes.
         self._folder = os.getcwd()
         self._cells: list[dict[str, Any]] = self._plan()
@@ -40,7 +39,7 @@ class Results:
 
     def _of(self, words: Sequence[str], codes: Iterable[int] = (0,)) -> str:
         asked = self._asked
-        return call([*words, *asked.words, *self._store], asked.text, codes, self._folder)[0]
+        return call([*words, *asked.words], asked.text, codes, self._folder)[0]
 
     def _plan(self) -> list[dict[str, Any]]:
         return rows(self._of(["plan", self._asked.spec, "--format", "json"]))
@@ -179,45 +178,39 @@ def _followed(words: Sequence[str], text: str | None) -> str:
     return said
 
 
-def plan(spec: Spec, *, store: "os.PathLike[str] | str | None" = None, **asked: "Unpack[Asking]") -> list[dict[str, Any]]:
+def plan(spec: Spec, **asked: "Unpack[Asking]") -> list[dict[str, Any]]:
     """The cells of a spec, and why each would run; runs nothing."""
     of = Asked(spec, **asked)
-    where = [] if store is None else ["--store", os.fspath(store)]
-    return rows(call(["plan", of.spec, "--format", "json", *of.words, *where], of.text)[0])
+    return rows(call(["plan", of.spec, "--format", "json", *of.words], of.text)[0])
 
 
 def run(
     spec: Spec,
     *,
-    set: Mapping[str, Any] | None = None,
-    sweep: Mapping[str, Sequence[Any]] | None = None,
-    only: "str | Sequence[str]" = (),
-    test: bool = False,
-    store: "os.PathLike[str] | str | None" = None,
-    policies: "os.PathLike[str] | str | None" = None,
     threads: int | None = None,
     progress: bool | None = None,
+    **asked: "Unpack[Asking]",
 ) -> Results:
     """Runs the cells of a spec that have no result yet.
 
-    `spec` is a file, or a dictionary in the form of JSON specs. `set` and `sweep` are by path: numbers, lists, texts, or `Ron(…)`.
+    `spec` is a file, or a dictionary in the form of JSON specs. `set` and `sweep` are by path: numbers, lists, texts, or `Ron(…)`;
+    `only` are labels, `test` cuts the spec as it says, `policies` and `store` are folders, of components and of results.
     `progress` shows what the command says meanwhile, as a bar where `tqdm` is installed; by default where the output is a terminal.
     What the command warns of is a `SandtableWarning`. Where a policy fails, the error's `results` are those of the others.
     """
-    of = Asked(spec, set, sweep, only, test, policies)
-    where = None if store is None else os.fspath(store)
-    words = ["run", of.spec, *of.words, *(["--store", where] if where else [])]
+    of = Asked(spec, **asked)
+    words = ["run", of.spec, *of.words]
     words += ["-j", str(threads)] if threads else []
     shown = sys.stderr.isatty() if progress is None else progress
     try:
         said = _followed(words, of.text) if shown else call([*words, "--no-progress"], of.text)[1]
     except PolicyFailed as error:
-        error.results = Results(of, where)
+        error.results = Results(of)
         raise
     for line in said.splitlines():
         if line.startswith("warning: "):
             warnings.warn(line[len("warning: "):], SandtableWarning, stacklevel=2)
-    return Results(of, where)
+    return Results(of)
 
 
 def what_if(state: "os.PathLike[str] | str", *words: str, frame: Frame | None = None) -> Any:

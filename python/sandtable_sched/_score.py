@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, TypeVar
@@ -35,14 +34,12 @@ class Scorer:
         hold_out: int = 0,
         threads: int | None = None,
         cascade: bool = False,
-        store: "os.PathLike[str] | str | None" = None,
         **asked: "Unpack[Asking]",
     ) -> None:
         of = Asked(spec, **asked)
         words = ["score", of.spec, *of.words, "--metric", metric, "--hold-out", str(hold_out)]
         words += ["--baseline", baseline] if baseline else []
         words += ["--cascade"] if cascade else []
-        words += ["--store", os.fspath(store)] if store is not None else []
         words += ["-j", str(threads)] if threads else []
         self._words, self._text = words, of.text
         self._process: subprocess.Popen[str] | None = None

@@ -28,7 +28,9 @@ impl Progress {
             let _ = out.write_str(&done_of(state.pos(), state.len().unwrap_or(0)));
         };
         let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-            let _ = out.write_str(&rate_of(state.per_sec() / PARTS as f64));
+            if let Some(rate) = rate_of(state.per_sec() / PARTS as f64) {
+                let _ = write!(out, "{rate}, ");
+            }
         };
         if hidden || cells == 0 || super::is_quiet() {
             bar.set_draw_target(ProgressDrawTarget::hidden());
@@ -110,12 +112,12 @@ fn done_of(parts: u64, of: u64) -> String {
     }
 }
 
-/// Cells by the second or the minute, with a comma; nothing while too few are done to say.
-fn rate_of(a_second: f64) -> String {
+/// Cells by the second or the minute; none while too few are done to say.
+fn rate_of(a_second: f64) -> Option<String> {
     match a_second {
-        rate if rate >= 1.0 => format!("{rate:.0} cells/s, "),
-        rate if rate * 60.0 >= 0.05 => format!("{:.1} cells/min, ", rate * 60.0),
-        _ => String::new(),
+        rate if rate >= 1.0 => Some(format!("{rate:.0} cells/s")),
+        rate if rate * 60.0 >= 0.05 => Some(format!("{:.1} cells/min", rate * 60.0)),
+        _ => None,
     }
 }
 
@@ -143,8 +145,7 @@ fn so_far(parts: u64, of: u64, seconds: f64) -> String {
         0 => String::new(),
         _ => format!(", about {} left", span(seconds / parts as f64 * (of - parts) as f64)),
     };
-    let rate = rate_of(parts as f64 / PARTS as f64 / seconds);
-    let rate = if rate.is_empty() { String::new() } else { format!(", {}", rate.trim_end_matches(", ")) };
+    let rate = rate_of(parts as f64 / PARTS as f64 / seconds).map_or(String::new(), |rate| format!(", {rate}"));
     format!("{} after {}{rate}{left}", done_of(parts, of).replace('/', " of "), span(seconds))
 }
 

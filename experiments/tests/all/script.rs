@@ -151,6 +151,17 @@ fn a_script_is_checked_inspected_and_measured_by_its_path() {
     assert_eq!(checked.code, 0, "{}", checked.stdout);
     let empty = run(&["policy", "check", "empty.star", "--histories", "1"]);
     assert!(empty.code == 1 && empty.stdout.contains("found none"), "{}", empty.stdout);
+    // What is wrong is drawn at its place, once for all checks that fall over it; so it is before a run, and after one.
+    write("wrong.star", "def key(job, c):\n    return job.nope\n");
+    let wrong = run(&["policy", "check", "wrong.star", "--histories", "1"]);
+    let place = "wrong.star:2:12\n  |\n2 |     return job.nope\n  |            ^^^^^^^^ here";
+    assert!(wrong.code == 1 && wrong.stderr.matches(place).count() == 1, "{}", wrong.stderr);
+    write("spec.ron", &spec(2, "Policy(name: \"./wrong.star\")"));
+    let ran = run(&["run", "spec.ron", "--store", "store"]);
+    assert!(ran.code == 3 && ran.stderr.contains("script of wrong:2:12"), "{}", ran.stderr);
+    write("wrong.star", "def key(job, c)\n");
+    let planned = run(&["plan", "spec.ron", "--store", "store"]);
+    assert!(planned.code != 0 && planned.stderr.contains("script of wrong:1:16"), "{}", planned.stderr);
     assert!(run(&["policy", "inspect", "mine.star"]).stdout.contains("script"));
     let bench = run(&["policy", "bench", "mine.star", "--jobs", "10", "--gpus", "8"]);
     assert!(bench.code == 0 && bench.stdout.contains("fuel"), "{}{}", bench.stdout, bench.stderr);

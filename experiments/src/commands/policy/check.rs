@@ -41,14 +41,18 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
     let weights = super::weights(args.weights.as_deref())?;
     let effort = Effort { histories: args.histories.max(1), weights, script: None };
     for policy in &args.policies {
-        let report = match Path::new(policy).is_dir() {
-            true => built_twice(Path::new(policy), &effort)?,
-            false if is_script(policy) => {
-                let script = input::text(Path::new(policy), MAX_WEIGHTS as u64)?;
+        let folder = Path::new(policy).is_dir();
+        let script = match !folder && is_script(policy) {
+            true => Some(input::text(Path::new(policy), MAX_WEIGHTS as u64)?),
+            false => None,
+        };
+        let report = match &script {
+            _ if folder => built_twice(Path::new(policy), &effort)?,
+            Some(_) => {
                 let file = finder.find(SCRIPT).map_err(Error::usage)?;
-                check(SCRIPT, &file.bytes, &Effort { script: Some(script), ..effort.clone() })?
+                check(SCRIPT, &file.bytes, &Effort { script: script.clone(), ..effort.clone() })?
             }
-            false => {
+            None => {
                 let file = finder.find(policy).map_err(Error::usage)?;
                 check(short_name(policy), &file.bytes, &effort)?
             }
@@ -56,7 +60,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
         match args.format {
             Format::Table => {
                 ui::result(&for_people(policy, &report));
-                drawn_in_script(policy, &report);
+                drawn_in_script(policy, script.as_deref().unwrap_or_default(), &report);
             }
             Format::Json => ui::result(&table(policy, &report).json_lines()),
             Format::Csv => ui::result(&table(policy, &report).csv_rows()),
@@ -69,15 +73,10 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
 }
 
 /// The lines of a script that checks fell over, each once.
-fn drawn_in_script(policy: &str, report: &Report) {
-    let Some(script) =
-        is_script(policy).then(|| input::text(Path::new(policy), MAX_WEIGHTS as u64)).transpose().ok().flatten()
-    else {
-        return;
-    };
+fn drawn_in_script(policy: &str, script: &str, report: &Report) {
     let mut drawn: Vec<String> = Vec::new();
     for check in report.checks.iter().filter(|check| check.verdict == Verdict::Fail) {
-        match in_script::drawn(policy, &script, &check.found) {
+        match in_script::drawn(policy, script, &check.found) {
             Some(at) if !drawn.contains(&at) => drawn.push(at),
             _ => {}
         }
