@@ -211,10 +211,14 @@ def register() -> None:
             gymnasium.register(id=name, entry_point=f"{__name__}:{kind}", order_enforce=False)
 
 
+# Inputs that are the same for every job; an observation begins with them.
+_OF_CLUSTER = ("free", "queue", "nodes")
+
+
 def by_slot(observation: Any, slots: int, inputs: Sequence[str]) -> Any:
     """Of an observation, or of several, the numbers of the cluster and of its job for each slot: what a network with one output is asked with."""
     observation = numpy.asarray(observation)
-    of_slot = 2 + sum(name not in ("free", "queue", "nodes") for name in inputs)
+    of_slot = 2 + sum(name not in _OF_CLUSTER for name in inputs)
     split = observation.shape[-1] - slots * of_slot
     jobs = observation[..., split:].reshape(*observation.shape[:-1], slots, of_slot)[..., 2:]
     cluster = numpy.broadcast_to(observation[..., None, :split], (*jobs.shape[:-1], split))
@@ -243,6 +247,9 @@ class Network:
     def __init__(self, inputs: Sequence[str], slots: int, hidden: str, layers: Sequence[tuple[Any, Any]]) -> None:
         if hidden not in ("relu", "tanh"):
             raise ValueError(f'hidden: expected "relu" or "tanh", found {hidden!r}')
+        of_job = [name for name in inputs if name not in _OF_CLUSTER]
+        if [name for name in inputs if name in _OF_CLUSTER] + of_job != list(inputs):
+            raise ValueError(f"inputs: expected {', '.join(_OF_CLUSTER)} before those of jobs, found {', '.join(inputs)}")
         self.inputs, self.slots, self.hidden = list(inputs), slots, hidden
         self.layers = [
             (numpy.asarray(weights, dtype=numpy.float64), numpy.asarray(bias, dtype=numpy.float64))

@@ -209,6 +209,8 @@ class Environments(unittest.TestCase):
         # The episode goes on.
         env.unwrapped.step(16)
         self.make(allow_test_seeds=True).reset(seed=2)
+        with self.assertRaisesRegex(ValueError, "expected free, queue, nodes before those of jobs, found gpus, free"):
+            environments.Network(["gpus", "free"], 4, "relu", [([[1, 1]], [0])])
         for asked, why in (
             ({"inputs": ["luck"]}, "unknown variant `luck`"),
             ({"inputs": ["gpus", "gpus"]}, "gpus is there twice"),

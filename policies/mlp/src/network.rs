@@ -27,7 +27,7 @@ struct Layer {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    /// What it is told, in the order of its first layer.
+    /// What it is told, in the order of its first layer; with `slots`, what is of the cluster first.
     pub inputs: Vec<Input>,
     /// Jobs that it is shown together; none: it scores every job by itself.
     #[serde(default)]
@@ -52,6 +52,13 @@ impl Network {
         let outputs = network.layers.last().map_or(0, |layer| layer.weights.len());
         let (of_cluster, of_job): (Vec<Input>, Vec<Input>) =
             network.inputs.iter().partition(|input| input.is_of_cluster());
+        let late = network.inputs.iter().skip_while(|input| input.is_of_cluster()).find(|input| input.is_of_cluster());
+        if let (Some(_), Some(late)) = (network.slots, late) {
+            let [late, job] = [*late, of_job[0]].map(|input| serde_json::to_string(&input).unwrap_or_default());
+            return Err(format!(
+                "inputs: expected those of the cluster before those of jobs, found {late} behind {job}"
+            ));
+        }
         let of_cluster: usize = of_cluster.iter().map(|input| input.width(nodes)).sum();
         let mut width = match network.slots {
             None if network.inputs.contains(&Input::Nodes) => {
@@ -200,6 +207,9 @@ mod tests {
         let three = r#"{"weights": [[1, 0, 0], [2, 0, 0], [0, 0, 0]], "bias": [0, 0, 0]}"#;
         assert!(Network::read(turns(1, slots).as_bytes(), 0).is_ok(), "one slot, and to wait");
         assert_eq!(refused(&turns(1, three)), "expected 1, 1 or 2 units in the last layer, found 3");
+        let late = turns(4, wide).replace("\"gpus\"", "\"free\", \"gpus\", \"queue\"");
+        let words = "inputs: expected those of the cluster before those of jobs, found \"queue\" behind \"gpus\"";
+        assert_eq!(refused(&late), words);
         let of_nodes = of(wide).replace("\"gpus\"", "\"nodes\"");
         assert_eq!(refused(&of_nodes), "the input `nodes` is for a network with `slots`");
         assert!(refused("not JSON").starts_with("expected ident at line 1"));

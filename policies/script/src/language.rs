@@ -341,8 +341,8 @@ fn key(value: Value<'_>) -> Result<(Key, bool), String> {
 fn exact(value: Value<'_>) -> Result<Option<f64>, String> {
     const MOST_WHOLE: f64 = (1u64 << 53) as f64;
     match number(value) {
-        Some(number) if value.get_type() == "int" && number.abs() > MOST_WHOLE => {
-            Err(format!("whole numbers beyond 2^53 are not told apart, found {value}: a tuple may have several"))
+        Some(number) if value.get_type() == "int" && number.abs() >= MOST_WHOLE => {
+            Err(format!("whole numbers from 2^53 on are not told apart, found {value}: a tuple may have several"))
         }
         number => Ok(number),
     }
