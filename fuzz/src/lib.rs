@@ -115,7 +115,7 @@ fn edit(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     let mut parts = text.splitn(3, '\n');
     let (Some(path), Some(value), Some(rest)) = (parts.next(), parts.next(), parts.next()) else { return };
-    let source = Source { origin: "spec.ron".into(), text: rest.into() };
+    let source = Source::new("spec.ron", rest);
     match source.with(path, value) {
         Ok(edited) => drop(edited.parse().map_err(|error| error.to_string())),
         Err(error) => drop(error.to_string()),

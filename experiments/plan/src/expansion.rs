@@ -8,7 +8,7 @@ use sandtable_core::error::Error;
 
 use crate::artifact::Finder;
 use crate::axes::{at, clash, pick, texts};
-use crate::spec::{Source, Spec, json};
+use crate::spec::{Source, Spec};
 use crate::{Claim, MAX_CELLS, MORE, Options, Plan, claims, files, fleet, resolve, spec_text, workload};
 
 /// A spec whose cells are made a part at a time: all cells of a large sweep fill a machine's memory.
@@ -47,8 +47,7 @@ impl<'a> Expansion<'a> {
     /// Reads a spec that is in memory, as if it were in a file.
     pub(super) fn of_text(path: &Path, text: String, options: &'a Options) -> Result<Expansion<'a>, Error> {
         let origin = path.display().to_string();
-        let text = if json::is_json(&text) { json::to_ron(&origin, &text)? } else { text };
-        let mut source = Source { origin, text };
+        let mut source = Source::of_any(origin, text)?;
         // Mistakes of the file itself come first, without any edit.
         let spec = source.parse()?;
         if options.test {

@@ -34,7 +34,7 @@ pub(super) fn all_begin(plan: &Plan, cells: &[&Cell], compiled: &Compiled) -> Re
         let variant = if cell.variant.is_empty() { String::new() } else { format!(" at {}", cell.variant_text()) };
         let message = format!("`{}`{variant} does not begin: {fault}", cell.label);
         let text = input::text(Path::new(&plan.source.origin), input::SPEC).unwrap_or_default();
-        let source = Source { origin: plan.source.origin.clone(), text };
+        let source = Source::of_any(plan.source.origin.clone(), text)?;
         let labels = Places::of(&source.text).unwrap_or_default().labels;
         if let Fault::Predictor { quantity, .. } = &fault {
             let place = format!("predictors.{quantity}");

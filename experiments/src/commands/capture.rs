@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::units::span;
 use sandtable_core::{digest, input, output};
 use sandtable_hardware::Duration;
 use sandtable_hardware::live::{Clock, wait};
@@ -39,6 +40,9 @@ pub(crate) struct SlurmArgs {
     /// Instant of the files [default: as `scontrol show config` says].
     #[arg(long, value_name = "TIME", requires = "from")]
     at: Option<jiff::Timestamp>,
+    /// Longest that one of the commands may take.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span, conflicts_with = "from")]
+    timeout: Duration,
     /// Name of a kind of GPU by the site's word for it, as a100=A100-SXM4-80GB.
     #[arg(long = "kind", value_name = "WORD=NAME", value_delimiter = ',')]
     kinds: Vec<String>,
@@ -93,7 +97,8 @@ pub(crate) fn run(command: &CaptureCommand) -> Result<ExitCode, Error> {
 }
 
 fn slurm(args: &SlurmArgs) -> Result<ExitCode, Error> {
-    let document = of_slurm(args.from.as_deref(), args.at, &args.kinds, &Patience::endless())?;
+    let document =
+        of_slurm(args.from.as_deref(), args.at, &args.kinds, &Patience { most: args.timeout, stop: &|| false })?;
     written(args.from.as_deref().unwrap_or(Path::new("scontrol")), document, &args.shared, &args.output)
 }
 
@@ -193,17 +198,12 @@ fn file(folder: &Path, command: &slurm::Command) -> Result<Option<String>, Error
 /// For how long a command is waited for.
 pub(super) struct Patience<'a> {
     /// At most.
-    pub(super) most: Option<Duration>,
+    pub(super) most: Duration,
     /// And not when this holds.
     pub(super) stop: &'a dyn Fn() -> bool,
 }
 
 impl Patience<'_> {
-    /// Until it ends.
-    fn endless() -> Patience<'static> {
-        Patience { most: None, stop: &|| false }
-    }
-
     /// What a command printed, unless it is ended here.
     fn output(&self, command: &mut Command) -> std::io::Result<Output> {
         let clock = Clock::start();
@@ -214,7 +214,7 @@ impl Patience<'_> {
             if let Some(status) = child.try_wait()? {
                 break status;
             }
-            if (self.stop)() || self.most.is_some_and(|most| clock.now().since_start() > most) {
+            if (self.stop)() || clock.now().since_start() > self.most {
                 child.kill()?;
                 child.wait()?;
                 return Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "it did not answer in time"));
@@ -248,10 +248,16 @@ fn asked(command: &slurm::Command, patience: &Patience<'_>) -> Result<Option<Str
     if ran.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) && !command.needed {
         return Ok(None);
     }
-    let ran = ran.map_err(|error| {
-        if error.kind() == std::io::ErrorKind::TimedOut {
-            return lacking(format!("`{}` did not answer in time", command.argv.join(" ")));
+    let timed_out = ran.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::TimedOut);
+    if timed_out && !(patience.stop)() {
+        let message = format!("`{}` did not answer within {:?}", command.argv.join(" "), patience.most);
+        if command.needed {
+            return Err(lacking(message));
         }
+        ui::note(&format!("warning: {message}: the document lacks what it would say"));
+        return Ok(None);
+    }
+    let ran = ran.map_err(|error| {
         let error = lacking(format!("`{program}` can't be run: {error}"));
         error.hint("--from DIR reads files that hold what the commands printed")
     })?;

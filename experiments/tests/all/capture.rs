@@ -201,6 +201,44 @@ fn no_name_is_left_of_a_document_with_pseudonyms() {
     }
 }
 
+/// Puts a program into a folder that does this.
+fn program(folder: &Path, name: &str, does: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = folder.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{does}\n")).expect("written");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("may be run");
+}
+
+#[test]
+fn what_does_not_answer_is_left_out_if_it_may_be() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let job = "JobId=7 Priority=9 UserId=u(1) JobState=PENDING Reason=Resources SubmitTime=2026-11-22T01:05:02 Partition=p NumNodes=1 \
+               TresPerNode=gres:gpu:a100:2";
+    let node = NODE.trim_end().replace("n[0]", "n0");
+    let answers = [
+        ("config", "Configuration data as of 2026-11-22T01:05:32"),
+        ("job", job),
+        ("node", &node),
+        ("partition", "PartitionName=p State=UP DefaultTime=00:10:00 PriorityTier=1"),
+    ];
+    let answers = answers.map(|(asked, says)| format!("{asked}) echo '{says}' ;;")).join("\n");
+    program(folder, "scontrol", &format!("case \"$2\" in\n{answers}\nesac"));
+    program(folder, "sacctmgr", "exec /bin/sleep 600");
+    let capture = |more: &[&str]| {
+        let args = [&["capture", "slurm", "-o", "s.json", "--timeout", "3s"], more].concat();
+        ran(command(folder, &args).env("PATH", folder))
+    };
+    let found = capture(&[]);
+    let why = "warning: `sacctmgr --readonly --parsable2 show qos` did not answer within 3s: the document lacks what it would say";
+    assert!(found.code == 0 && found.stderr.contains(why), "{}", found.stderr);
+    assert!(found.stdout.contains("1 waiting jobs"), "{}{}", found.stdout, found.stderr);
+    program(folder, "scontrol", "exec /bin/sleep 600");
+    let found = capture(&[]);
+    let why = "`scontrol show job -a -d -o` did not answer within 3s";
+    assert!(found.code == 5 && found.stderr.contains(why), "{}", found.stderr);
+}
+
 #[test]
 fn a_cluster_is_only_read() {
     for command in &slurm::COMMANDS {

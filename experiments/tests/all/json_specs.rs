@@ -67,6 +67,13 @@ fn a_spec_may_come_from_standard_input() {
         "{}",
         ran.stderr
     );
+    // So has one of what it means.
+    let ran = piped(&json.replace("\"gpus\": 4", "\n\"gpus\": 0"), &args);
+    assert!(
+        ran.code == 2 && ran.stderr.contains("-:2:9") && ran.stderr.contains("\"gpus\": 0, \"kind\": \"T4\""),
+        "{}",
+        ran.stderr
+    );
     let ran = piped("{\"title\"", &args);
     assert!(ran.code == 2 && ran.stderr.contains("no JSON: EOF"), "{}", ran.stderr);
 }

@@ -1,6 +1,6 @@
 //! Rounds: before each a policy says which jobs run in it. They keep their GPUs where they can; all others let go of theirs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::{Cluster, GpuId, Job, JobId, JobPhase};
 
@@ -13,9 +13,13 @@ pub struct Rounds {
 
 impl Rounds {
     /// Gives the GPUs of a round to these jobs, in this order within each size of gang, the largest gangs first; preempts those that are not
-    /// among them. A job that may not be preempted keeps its GPUs.
+    /// among them. A job that may not be preempted keeps its GPUs. No job may be chosen twice.
     pub fn begin(&mut self, cluster: &mut Cluster, chosen: &[JobId]) {
-        self.give(cluster, places(cluster, chosen));
+        let (mut stay, moves) = places(cluster, chosen);
+        stay.sort_unstable();
+        let leaves = |job: &&Job| job.may_be_moved() && stay.binary_search(&job.id).is_err();
+        let leave: Vec<JobId> = cluster.holders().filter(leaves).map(|job| job.id).collect();
+        self.change(cluster, leave, moves);
     }
 
     /// Gives these jobs these GPUs, which they keep if they hold them; preempts all others that may be. Jobs with the same GPUs share them.
@@ -66,44 +70,69 @@ fn has_room(cluster: &Cluster, gpus: &[GpuId]) -> bool {
     })
 }
 
-/// GPUs of the jobs that lead, the largest gangs first: those that it holds, if they are still free, else the lowest free ones of a type that it allows.
-fn places(cluster: &Cluster, chosen: &[JobId]) -> BTreeMap<JobId, Vec<GpuId>> {
-    let mut free: Vec<BTreeSet<GpuId>> = vec![BTreeSet::new(); cluster.types()];
-    for node in (0..cluster.node_count() as u32).filter(|node| cluster.is_up(*node)) {
-        free[cluster.node_type(node) as usize].extend(cluster.node_gpus(node));
-    }
+/// Jobs that are chosen and keep what they hold, and GPUs of the others, the largest gangs first: the lowest that are left of a type that a job allows.
+fn places(cluster: &Cluster, chosen: &[JobId]) -> (Vec<JobId>, BTreeMap<JobId, Vec<GpuId>>) {
+    let mut free = Free::of(cluster);
     for job in cluster.holders().filter(|job| !job.may_be_moved()) {
-        let kind = cluster.type_of(job) as usize;
-        for gpu in &job.held {
-            free[kind].remove(gpu);
-        }
+        free.take(cluster, &job.held);
     }
     let mut sizes: BTreeMap<u32, Vec<&Job>> = BTreeMap::new();
     chosen.iter().map(|id| cluster.job(*id)).for_each(|job| sizes.entry(job.gpus).or_default().push(job));
-    let mut places = BTreeMap::new();
+    let (mut stay, mut moves) = (Vec::with_capacity(chosen.len()), Vec::new());
     for jobs in sizes.into_values().rev() {
-        for job in jobs.iter().filter(|job| job.holds()) {
-            let kind = cluster.type_of(job) as usize;
-            if !job.may_be_moved() || job.held.iter().all(|gpu| free[kind].contains(gpu)) {
-                for gpu in &job.held {
-                    free[kind].remove(gpu);
-                }
-                places.insert(job.id, job.held.clone());
+        let mut keeps = |job: &&Job| {
+            let keeps = job.holds() && (!job.may_be_moved() || job.held.iter().all(|gpu| free.is_free[*gpu as usize]));
+            if keeps {
+                free.take(cluster, &job.held);
+                stay.push(job.id);
             }
+            keeps
+        };
+        let others: Vec<&Job> = jobs.into_iter().filter(|job| !keeps(job)).collect();
+        moves.extend(others.into_iter().filter_map(|job| Some((job.id, free.lowest(cluster, job)?))));
+    }
+    (stay, moves.into_iter().collect())
+}
+
+/// GPUs that no job of a round has yet.
+struct Free {
+    is_free: Vec<bool>,
+    /// How many there are of each type.
+    left: Vec<usize>,
+    /// GPUs of each type, ascending, and how many of the first of them are taken.
+    of_type: Vec<(Vec<GpuId>, usize)>,
+}
+
+impl Free {
+    /// The GPUs of all nodes that are up.
+    fn of(cluster: &Cluster) -> Free {
+        let mut of_type = vec![(Vec::new(), 0); cluster.types()];
+        for node in (0..cluster.node_count() as u32).filter(|node| cluster.is_up(*node)) {
+            of_type[cluster.node_type(node) as usize].0.extend(cluster.node_gpus(node));
         }
-        for job in jobs {
-            if places.contains_key(&job.id) {
-                continue;
+        let gpus = (0..cluster.node_count() as u32).map(|node| cluster.node_gpus(node).end).max().unwrap_or(0);
+        let mut is_free = vec![false; gpus as usize];
+        of_type.iter().flat_map(|(gpus, _)| gpus).for_each(|gpu: &GpuId| is_free[*gpu as usize] = true);
+        Free { is_free, left: of_type.iter().map(|(gpus, _)| gpus.len()).collect(), of_type }
+    }
+
+    /// Takes those of these GPUs that are free.
+    fn take(&mut self, cluster: &Cluster, gpus: &[GpuId]) {
+        for gpu in gpus {
+            if std::mem::take(&mut self.is_free[*gpu as usize]) {
+                self.left[cluster.node_type(cluster.node(*gpu)) as usize] -= 1;
             }
-            let enough = |kind: &&u32| free[**kind as usize].len() >= job.gpus as usize;
-            let Some(kind) = job.gpu_types.iter().find(enough) else { continue };
-            let pool = &mut free[*kind as usize];
-            let gpus: Vec<GpuId> = pool.iter().copied().take(job.gpus as usize).collect();
-            for gpu in &gpus {
-                pool.remove(gpu);
-            }
-            places.insert(job.id, gpus);
         }
     }
-    places
+
+    /// Takes the lowest of the first type that a job allows and that has as many as it asks for.
+    fn lowest(&mut self, cluster: &Cluster, job: &Job) -> Option<Vec<GpuId>> {
+        let kind = job.gpu_types.iter().find(|kind| self.left[**kind as usize] >= job.gpus as usize)?;
+        let (gpus, taken) = &mut self.of_type[*kind as usize];
+        *taken += gpus[*taken..].iter().take_while(|gpu| !self.is_free[**gpu as usize]).count();
+        let free = gpus[*taken..].iter().filter(|gpu| self.is_free[**gpu as usize]);
+        let found: Vec<GpuId> = free.copied().take(job.gpus as usize).collect();
+        self.take(cluster, &found);
+        Some(found)
+    }
 }

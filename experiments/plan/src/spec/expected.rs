@@ -300,8 +300,7 @@ mod tests {
 
     #[test]
     fn whatever_is_written_is_answered() {
-        let parse =
-            |text: String| Source { origin: "spec.ron".into(), text }.parse().map(|_| ()).map_err(|e| e.to_string());
+        let parse = |text: String| Source::new("spec.ron", text).parse().map(|_| ()).map_err(|e| e.to_string());
         assert_eq!(parse(GOOD.into()), Ok(()));
         let mut stream = Stream::new(1, "mistakes");
         let pieces =
@@ -322,8 +321,7 @@ mod tests {
     #[test]
     fn comments_and_blanks_hide_no_bracket() {
         let unclosed = "Experiment (\n  title: \"a\", // )\n  /* ) */ fleet: Model(nodes: 2";
-        let error =
-            Source { origin: "spec.ron".into(), text: unclosed.into() }.parse().expect_err("an error").to_string();
+        let error = Source::new("spec.ron", unclosed).parse().expect_err("an error").to_string();
         assert!(error.contains("`Model(` is never closed"), "{error}");
     }
 }

@@ -373,7 +373,7 @@ mod tests {
 
     fn written(text: &str) -> Result<String, String> {
         let ron = to_ron("spec.json", text).map_err(|error| error.to_string())?;
-        Source { origin: "spec.ron".into(), text: ron.clone() }.parse().map_err(|error| format!("{error}\n{ron}"))?;
+        Source::new("spec.ron", ron.clone()).parse().map_err(|error| format!("{error}\n{ron}"))?;
         Ok(ron)
     }
 

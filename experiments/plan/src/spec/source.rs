@@ -5,7 +5,7 @@ use sandtable_core::error::Error;
 use sandtable_core::text::nearest;
 
 use super::expected::{Around, better};
-use super::{Spec, tree};
+use super::{Spec, json, tree};
 
 /// A spec and the source that it was read from.
 #[derive(Clone, Debug)]
@@ -14,9 +14,27 @@ pub struct Source {
     pub origin: String,
     /// The text, edits included.
     pub text: String,
+    /// The JSON that the text was made of, until it is edited.
+    json: Option<String>,
 }
 
 impl Source {
+    /// A text, which diagnostics call `origin`.
+    pub fn new(origin: impl Into<String>, text: impl Into<String>) -> Source {
+        Source { origin: origin.into(), text: text.into(), json: None }
+    }
+
+    /// A text that may be JSON.
+    ///
+    /// # Errors
+    /// What is wrong with the JSON, and where.
+    pub fn of_any(origin: String, text: String) -> Result<Source, Error> {
+        match json::is_json(&text) {
+            true => Ok(Source { text: json::to_ron(&origin, &text)?, origin, json: Some(text) }),
+            false => Ok(Source::new(origin, text)),
+        }
+    }
+
     /// Reads the text.
     ///
     /// ```
@@ -24,7 +42,7 @@ impl Source {
     ///
     /// let text = "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 4, kind: \"T4\"), workload: Generate(jobs: 5, \
     ///             arrivals: AtOnce), policies: [Policy(name: \"fifo\")])";
-    /// let spec = Source { origin: "spec.ron".into(), text: text.into() }.parse()?;
+    /// let spec = Source::new("spec.ron", text).parse()?;
     /// assert_eq!((spec.title.as_str(), spec.policies.len()), ("t", 1));
     /// # Ok::<(), sandtable_core::error::Error>(())
     /// ```
@@ -73,6 +91,12 @@ impl Source {
 
     /// The error of what a valid source means at `path`.
     pub fn error(&self, path: &str, message: &str, label: &str) -> Error {
+        if let Some(json) = &self.json
+            && let Some(tree) = tree::Node::parse(json)
+            && let Some(node) = tree.find_in_json(json, path)
+        {
+            return diagnostic::at(&self.origin, json, node.span.clone(), message, label, None);
+        }
         let node = tree::Node::parse(&self.text);
         let node = node.as_ref().and_then(|node| node.find(&self.text, path).ok());
         match node {
@@ -92,7 +116,7 @@ impl Source {
     /// ```
     /// use sandtable_plan::spec::Source;
     ///
-    /// let source = Source { origin: "spec.ron".into(), text: "Experiment(fleet: Model(nodes: 1))".into() };
+    /// let source = Source::new("spec.ron", "Experiment(fleet: Model(nodes: 1))");
     /// assert_eq!(source.with("fleet.nodes", "8")?.text, "Experiment(fleet: Model(nodes: 8))");
     /// # Ok::<(), sandtable_core::error::Error>(())
     /// ```
@@ -101,7 +125,7 @@ impl Source {
     /// Where the path leads nowhere.
     pub fn with(&self, path: &str, value: &str) -> Result<Source, Error> {
         match tree::set(&self.text, path, value) {
-            Ok(text) => Ok(Source { origin: self.origin.clone(), text }),
+            Ok(text) => Ok(Source::new(self.origin.clone(), text)),
             Err(no_such) => {
                 let near = nearest(&no_such.segment, no_such.known.iter().map(String::as_str));
                 let error =

@@ -54,6 +54,26 @@ impl Node {
         split(path).iter().try_fold(self, |node, segment| node.child(source, segment))
     }
 
+    /// As [`Node::find`], in the JSON that a source is made of: an object of one case of an enum stands for what it holds.
+    pub(super) fn find_in_json(&self, json: &str, path: &str) -> Option<&Node> {
+        split(path).iter().try_fold(self, |node, segment| node.child_in_json(json, segment))
+    }
+
+    fn child_in_json(&self, json: &str, segment: &str) -> Option<&Node> {
+        match &self.kind {
+            NodeKind::Scalar | NodeKind::Fields(_) => None,
+            NodeKind::Entries(pairs) => match (pairs.iter().find(|(name, _)| name == segment), pairs.as_slice()) {
+                (Some((_, node)), _) => Some(node),
+                (None, [(_, only)]) => only.child_in_json(json, segment),
+                _ => None,
+            },
+            NodeKind::Items(items) => {
+                let at = segment.parse().ok().and_then(|index: usize| items.get(index));
+                at.or_else(|| items.iter().find(|item| called(item.entries(), json).as_deref() == Some(segment)))
+            }
+        }
+    }
+
     /// The smallest value around a byte, or ending just before it.
     pub fn around(&self, at: usize) -> &Node {
         let inside: Vec<&Node> = match &self.kind {
@@ -143,11 +163,14 @@ impl Node {
     /// What a list's element is called: its label, else its name, else the last part of a path.
     pub(super) fn name(&self, source: &str) -> Option<String> {
         let NodeKind::Fields(fields) = &self.kind else { return None };
-        let text = |key: &str| {
-            fields.iter().find(|(name, _)| name == key).map(|(_, node)| unquote(&source[node.span.clone()]))
-        };
-        text("label").or_else(|| text("name")).map(|name| super::short_name(&name).to_string())
+        called(fields, source)
     }
+}
+
+fn called(fields: &[(String, Node)], source: &str) -> Option<String> {
+    let text =
+        |key: &str| fields.iter().find(|(name, _)| name == key).map(|(_, node)| unquote(&source[node.span.clone()]));
+    text("label").or_else(|| text("name")).map(|name| super::short_name(&name).to_string())
 }
 
 /// The source with the value at `path` replaced or, where only its last part is missing, added.

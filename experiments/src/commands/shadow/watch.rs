@@ -127,7 +127,7 @@ impl Watch<'_> {
     fn read(&mut self) -> Result<Value, Error> {
         let begun = self.now();
         let signalled = self.signalled.clone();
-        let patience = Patience { most: Some(ANSWER), stop: &|| signalled.load(Ordering::Relaxed) };
+        let patience = Patience { most: ANSWER, stop: &|| signalled.load(Ordering::Relaxed) };
         let document = of_slurm(None, None, &self.args.kinds, &patience)?;
         let new = self.last.as_ref().is_none_or(|last| document["at"] != last.at.as_str());
         self.metrics.polled(self.now().saturating_sub(begun).as_secs_f64(), &document, new);
@@ -135,7 +135,7 @@ impl Watch<'_> {
         if let Some(first) = refused.first() {
             let why = first["why"].as_str().unwrap_or_default();
             let id = first["id"].as_str().unwrap_or_default();
-            ui::note(&format!("warning: {} jobs can't be understood, the first {id}: {why}", refused.len()));
+            ui::note(&format!("warning: {} records can't be understood, the first {id}: {why}", refused.len()));
         }
         Ok(document)
     }

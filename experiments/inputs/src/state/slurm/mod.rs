@@ -183,7 +183,17 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     let most = queues.iter().filter_map(|queue| Some((queue["name"].as_str()?.to_string(), queue["most_s"].as_f64()?)));
     capture.most = most.collect();
     let qos = of("sacctmgr-show-qos.txt");
-    let qualities = qos::qualities(qos, configured(config, "PreemptMode"), |word| capture.kind(word))?;
+    let mut refused = Vec::new();
+    let qualities = qos::qualities(qos, configured(config, "PreemptMode"), |word| capture.kind(word));
+    let (qualities, misread) = qualities.unwrap_or_else(|why| {
+        refused.push(json!({"what": "queues", "id": null, "why": why}));
+        Default::default()
+    });
+    refused.extend(misread.into_iter().map(|(name, why)| json!({"what": "queues", "id": name, "why": why})));
+    let associations = shares::associations(of("sshare-alP.txt")).unwrap_or_else(|why| {
+        refused.push(json!({"what": "associations", "id": null, "why": why}));
+        Vec::new()
+    });
     let mut scheduler = scheduler(config, backfilled(of("sdiag.txt"), at));
     if let Some((by, names)) = preemption::gives_way(config, &queues, &qualities) {
         scheduler["preempts"] = by.into();
@@ -199,7 +209,7 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     );
     let reservations = named(reservations, "ReservationName", |of| reservation(of, at))?;
     let records = capture.read("jobs", of("scontrol-show-job-d.txt"), "JobId", &jobs::MAPPED, &jobs::IN_VAIN);
-    let (mut all, mut refused) = (Vec::new(), Vec::new());
+    let mut all = Vec::new();
     for record in &records {
         match capture.jobs(record) {
             Ok(jobs) => all.extend(jobs),
@@ -222,7 +232,7 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
         "levels": level_names,
         "nodes": nodes,
         "queues": queues,
-        "associations": shares::associations(of("sshare-alP.txt"))?,
+        "associations": associations,
         "jobs": all,
         "reservations": reservations,
         "unknown": unknown.map(|(what, why)| json!({"what": what, "why": why})),

@@ -12,13 +12,21 @@ pub(super) fn named(name: &str) -> String {
     format!("qos/{name}")
 }
 
-/// What `sacctmgr show qos` lists with a head, `|` between columns. `usual` is the cluster's `PreemptMode`, `kind` the name of a kind of GPU.
+/// What can't be understood: the name of a quality of service, and why.
+pub(super) type Misread = (String, String);
+
+/// What `sacctmgr show qos` lists with a head, `|` between columns, and what of it can't be understood. `usual` is the cluster's `PreemptMode`, `kind` the
+/// name of a kind of GPU.
 ///
 /// # Errors
-/// A column that is not there, or what is no number, no time and no list of resources.
-pub(super) fn qualities(text: &str, usual: Option<&str>, kind: impl Fn(&str) -> String) -> Result<Vec<Value>, String> {
+/// A column that is not there.
+pub(super) fn qualities(
+    text: &str,
+    usual: Option<&str>,
+    kind: impl Fn(&str) -> String,
+) -> Result<(Vec<Value>, Vec<Misread>), String> {
     let mut lines = text.lines();
-    let Some(head) = lines.next() else { return Ok(Vec::new()) };
+    let Some(head) = lines.next() else { return Ok(Default::default()) };
     let column = |name: &str| {
         let found = head.split('|').position(|word| word == name);
         found.ok_or_else(|| format!("sacctmgr show qos: expected a column {name}, found {head:?}"))
@@ -36,7 +44,7 @@ pub(super) fn qualities(text: &str, usual: Option<&str>, kind: impl Fn(&str) -> 
         let fields: Vec<&str> = line.split('|').map(str::trim).collect();
         let of = |at: usize| fields.get(at).copied().filter(|text| !text.is_empty());
         let wrong = |what: &str, expected: &str, text: &str| {
-            format!("sacctmgr show qos: {}: {what}: expected {expected}, found {text:?}", of(name).unwrap_or(""))
+            (named(of(name).unwrap_or("")), format!("sacctmgr show qos: {what}: expected {expected}, found {text:?}"))
         };
         let limit = |at: usize, what: &str| {
             let text = of(at).unwrap_or("");
@@ -44,7 +52,7 @@ pub(super) fn qualities(text: &str, usual: Option<&str>, kind: impl Fn(&str) -> 
             // Of the model's numbers any is one of GPUs in all, `*`, or of a kind.
             let each = all.into_iter().map(|gpu| (gpu.kind.map_or("*".into(), |word| kind(&word)), gpu.count.into()));
             let each: Map<String, Value> = each.collect();
-            Ok::<_, String>((!each.is_empty()).then_some(each))
+            Ok::<_, Misread>((!each.is_empty()).then_some(each))
         };
         let number = |text: &str| text.parse::<f64>().map_err(|_| wrong("Priority", "a number", text));
         let time = |text: &str| span(text).ok_or_else(|| wrong("GraceTime", "a time as 00:02:00", text));
@@ -62,12 +70,18 @@ pub(super) fn qualities(text: &str, usual: Option<&str>, kind: impl Fn(&str) -> 
     };
     let rows: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
     let names: BTreeSet<String> = rows.iter().filter_map(|line| line.split('|').nth(name)).map(named).collect();
-    let mut all = rows.into_iter().map(one).collect::<Result<Vec<Value>, String>>()?;
+    let (mut all, mut misread) = (Vec::new(), Vec::new());
+    for row in rows {
+        match one(row) {
+            Ok(quality) => all.push(quality),
+            Err(why) => misread.push(why),
+        }
+    }
     // One that is no more.
     for preempts in all.iter_mut().filter_map(|of| of["preempts"].as_array_mut()) {
         preempts.retain(|of| of.as_str().is_some_and(|of| names.contains(of)));
     }
-    Ok(all)
+    Ok((all, misread))
 }
 
 #[cfg(test)]
@@ -76,8 +90,8 @@ mod tests {
 
     const HEAD: &str = "Name|Priority|GraceTime|Preempt|PreemptMode|GrpTRES|MaxTRESPU";
 
-    fn listed(rows: &str) -> Result<Vec<Value>, String> {
-        qualities(&format!("{HEAD}\n{rows}\n"), Some("REQUEUE"), str::to_uppercase)
+    fn listed(rows: &str) -> (Vec<Value>, Vec<Misread>) {
+        qualities(&format!("{HEAD}\n{rows}\n"), Some("REQUEUE"), str::to_uppercase).expect("its columns are there")
     }
 
     #[test]
@@ -91,19 +105,22 @@ mod tests {
             {"name": "qos/low", "kind": "qos", "priority": 10.0, "limit": {"*": 6}, "limit_per_user": {"A100": 2, "H100": 1},
              "preempt": "cancel", "preempts": [], "grace_s": 120.0},
         ]);
-        assert_eq!(found.map(Value::from), Ok(expected));
-        assert_eq!(qualities("", None, str::to_string), Ok(Vec::new()));
+        assert_eq!((Value::from(found.0), found.1), (expected, Vec::new()));
+        assert_eq!(qualities("", None, str::to_string), Ok(Default::default()));
     }
 
     #[test]
     fn what_is_wrong_is_named() {
         for (rows, why) in [
-            ("low|x||||", "low: Priority: expected a number, found \"x\""),
-            ("low|1|soon|||", "low: GraceTime: expected a time as 00:02:00, found \"soon\""),
-            ("low|1||||gres/gpu:a100=many", "low: GrpTRES: expected"),
+            ("low|x||||", "Priority: expected a number, found \"x\""),
+            ("low|1|soon|||", "GraceTime: expected a time as 00:02:00, found \"soon\""),
+            ("low|1||||gres/gpu:a100=many", "GrpTRES: expected"),
         ] {
-            let found = listed(rows).expect_err("it is wrong");
-            assert!(found.starts_with(&format!("sacctmgr show qos: {why}")), "{found}");
+            let (found, misread) = listed(&format!("{rows}\nhigh|2||low|||"));
+            // The others are there.
+            assert!(found.len() == 1 && found[0]["name"] == "qos/high", "{found:?}");
+            assert_eq!((misread.len(), misread[0].0.as_str()), (1, "qos/low"));
+            assert!(misread[0].1.starts_with(&format!("sacctmgr show qos: {why}")), "{misread:?}");
         }
         let found = qualities("Name|Priority\n", None, str::to_string).expect_err("columns are missing");
         assert_eq!(found, "sacctmgr show qos: expected a column GraceTime, found \"Name|Priority\"");
