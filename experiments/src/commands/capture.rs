@@ -250,7 +250,8 @@ fn asked(command: &slurm::Command, patience: &Patience<'_>) -> Result<Option<Str
     }
     let timed_out = ran.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::TimedOut);
     if timed_out && !(patience.stop)() {
-        let message = format!("`{}` did not answer within {:?}", command.argv.join(" "), patience.most);
+        let (asked, most) = (command.argv.join(" "), patience.most.as_secs_f64());
+        let message = format!("`{asked}` did not answer within {most} s");
         if command.needed {
             return Err(lacking(message));
         }

@@ -230,12 +230,12 @@ fn what_does_not_answer_is_left_out_if_it_may_be() {
         ran(command(folder, &args).env("PATH", folder))
     };
     let found = capture(&[]);
-    let why = "warning: `sacctmgr --readonly --parsable2 show qos` did not answer within 3s: the document lacks what it would say";
+    let why = "warning: `sacctmgr --readonly --parsable2 show qos` did not answer within 3 s: the document lacks what it would say";
     assert!(found.code == 0 && found.stderr.contains(why), "{}", found.stderr);
     assert!(found.stdout.contains("1 waiting jobs"), "{}{}", found.stdout, found.stderr);
     program(folder, "scontrol", "exec /bin/sleep 600");
     let found = capture(&[]);
-    let why = "`scontrol show job -a -d -o` did not answer within 3s";
+    let why = "`scontrol show job -a -d -o` did not answer within 3 s";
     assert!(found.code == 5 && found.stderr.contains(why), "{}", found.stderr);
 }
 

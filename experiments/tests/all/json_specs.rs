@@ -68,9 +68,9 @@ fn a_spec_may_come_from_standard_input() {
         ran.stderr
     );
     // So has one of what it means.
-    let ran = piped(&json.replace("\"gpus\": 4", "\n\"gpus\": 0"), &args);
+    let ran = piped(&json.replace("\"gpus\": 4", "\"gpus\": 0"), &args);
     assert!(
-        ran.code == 2 && ran.stderr.contains("-:2:9") && ran.stderr.contains("\"gpus\": 0, \"kind\": \"T4\""),
+        ran.code == 2 && ran.stderr.contains("found 0") && ran.stderr.contains("{\"nodes\": 1, \"gpus\": 0"),
         "{}",
         ran.stderr
     );

@@ -183,13 +183,9 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     let most = queues.iter().filter_map(|queue| Some((queue["name"].as_str()?.to_string(), queue["most_s"].as_f64()?)));
     capture.most = most.collect();
     let qos = of("sacctmgr-show-qos.txt");
-    let mut refused = Vec::new();
     let qualities = qos::qualities(qos, configured(config, "PreemptMode"), |word| capture.kind(word));
-    let (qualities, misread) = qualities.unwrap_or_else(|why| {
-        refused.push(json!({"what": "queues", "id": null, "why": why}));
-        Default::default()
-    });
-    refused.extend(misread.into_iter().map(|(name, why)| json!({"what": "queues", "id": name, "why": why})));
+    let (qualities, mut refused) =
+        qualities.unwrap_or_else(|why| (Vec::new(), vec![json!({"what": "queues", "id": null, "why": why})]));
     let associations = shares::associations(of("sshare-alP.txt")).unwrap_or_else(|why| {
         refused.push(json!({"what": "associations", "id": null, "why": why}));
         Vec::new()

@@ -12,10 +12,7 @@ pub(super) fn named(name: &str) -> String {
     format!("qos/{name}")
 }
 
-/// What can't be understood: the name of a quality of service, and why.
-pub(super) type Misread = (String, String);
-
-/// What `sacctmgr show qos` lists with a head, `|` between columns, and what of it can't be understood. `usual` is the cluster's `PreemptMode`, `kind` the
+/// What `sacctmgr show qos` lists with a head, `|` between columns, and what of it is refused since it can't be understood. `usual` is the cluster's `PreemptMode`, `kind` the
 /// name of a kind of GPU.
 ///
 /// # Errors
@@ -24,7 +21,7 @@ pub(super) fn qualities(
     text: &str,
     usual: Option<&str>,
     kind: impl Fn(&str) -> String,
-) -> Result<(Vec<Value>, Vec<Misread>), String> {
+) -> Result<(Vec<Value>, Vec<Value>), String> {
     let mut lines = text.lines();
     let Some(head) = lines.next() else { return Ok(Default::default()) };
     let column = |name: &str| {
@@ -44,7 +41,8 @@ pub(super) fn qualities(
         let fields: Vec<&str> = line.split('|').map(str::trim).collect();
         let of = |at: usize| fields.get(at).copied().filter(|text| !text.is_empty());
         let wrong = |what: &str, expected: &str, text: &str| {
-            (named(of(name).unwrap_or("")), format!("sacctmgr show qos: {what}: expected {expected}, found {text:?}"))
+            let why = format!("sacctmgr show qos: {what}: expected {expected}, found {text:?}");
+            json!({"what": "queues", "id": named(of(name).unwrap_or("")), "why": why})
         };
         let limit = |at: usize, what: &str| {
             let text = of(at).unwrap_or("");
@@ -52,7 +50,7 @@ pub(super) fn qualities(
             // Of the model's numbers any is one of GPUs in all, `*`, or of a kind.
             let each = all.into_iter().map(|gpu| (gpu.kind.map_or("*".into(), |word| kind(&word)), gpu.count.into()));
             let each: Map<String, Value> = each.collect();
-            Ok::<_, Misread>((!each.is_empty()).then_some(each))
+            Ok::<_, Value>((!each.is_empty()).then_some(each))
         };
         let number = |text: &str| text.parse::<f64>().map_err(|_| wrong("Priority", "a number", text));
         let time = |text: &str| span(text).ok_or_else(|| wrong("GraceTime", "a time as 00:02:00", text));
@@ -70,18 +68,18 @@ pub(super) fn qualities(
     };
     let rows: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
     let names: BTreeSet<String> = rows.iter().filter_map(|line| line.split('|').nth(name)).map(named).collect();
-    let (mut all, mut misread) = (Vec::new(), Vec::new());
+    let (mut all, mut refused) = (Vec::new(), Vec::new());
     for row in rows {
         match one(row) {
             Ok(quality) => all.push(quality),
-            Err(why) => misread.push(why),
+            Err(misread) => refused.push(misread),
         }
     }
     // One that is no more.
     for preempts in all.iter_mut().filter_map(|of| of["preempts"].as_array_mut()) {
         preempts.retain(|of| of.as_str().is_some_and(|of| names.contains(of)));
     }
-    Ok((all, misread))
+    Ok((all, refused))
 }
 
 #[cfg(test)]
@@ -90,7 +88,7 @@ mod tests {
 
     const HEAD: &str = "Name|Priority|GraceTime|Preempt|PreemptMode|GrpTRES|MaxTRESPU";
 
-    fn listed(rows: &str) -> (Vec<Value>, Vec<Misread>) {
+    fn listed(rows: &str) -> (Vec<Value>, Vec<Value>) {
         qualities(&format!("{HEAD}\n{rows}\n"), Some("REQUEUE"), str::to_uppercase).expect("its columns are there")
     }
 
@@ -116,11 +114,12 @@ mod tests {
             ("low|1|soon|||", "GraceTime: expected a time as 00:02:00, found \"soon\""),
             ("low|1||||gres/gpu:a100=many", "GrpTRES: expected"),
         ] {
-            let (found, misread) = listed(&format!("{rows}\nhigh|2||low|||"));
+            let (found, refused) = listed(&format!("{rows}\nhigh|2||low|||"));
             // The others are there.
             assert!(found.len() == 1 && found[0]["name"] == "qos/high", "{found:?}");
-            assert_eq!((misread.len(), misread[0].0.as_str()), (1, "qos/low"));
-            assert!(misread[0].1.starts_with(&format!("sacctmgr show qos: {why}")), "{misread:?}");
+            assert_eq!((refused.len(), &refused[0]["id"]), (1, &"qos/low".into()));
+            let found = refused[0]["why"].as_str().expect("words");
+            assert!(found.starts_with(&format!("sacctmgr show qos: {why}")), "{found}");
         }
         let found = qualities("Name|Priority\n", None, str::to_string).expect_err("columns are missing");
         assert_eq!(found, "sacctmgr show qos: expected a column GraceTime, found \"Name|Priority\"");
