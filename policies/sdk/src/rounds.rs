@@ -22,13 +22,6 @@ impl Rounds {
         self.change(cluster, leave, moves);
     }
 
-    /// Gives these jobs these GPUs, which they keep if they hold them; preempts all others that may be. Jobs with the same GPUs share them.
-    pub fn give(&mut self, cluster: &mut Cluster, places: BTreeMap<JobId, Vec<GpuId>>) {
-        let stays = |job: &Job| !job.may_be_moved() || places.get(&job.id).is_some_and(|gpus| *gpus == job.held);
-        let leave: Vec<JobId> = cluster.holders().filter(|job| !stays(job)).map(|job| job.id).collect();
-        self.change(cluster, leave, places);
-    }
-
     /// Preempts jobs, and gives jobs that hold none these GPUs, also some of those, once they have let go. Jobs with the same GPUs share them.
     pub fn change(&mut self, cluster: &mut Cluster, mut leave: Vec<JobId>, places: BTreeMap<JobId, Vec<GpuId>>) {
         leave.sort_unstable();
