@@ -65,7 +65,7 @@ pub fn build(root: &Path, package: &str, name: &str, toolchain: &Toolchain) -> R
 const BUILDERS: usize = 8;
 
 /// Builds policies of the workspace `root`, as many at a time as there are cores, since the last step of each is on one core, and hands each to
-/// `then`, in their order. The largest are begun first, by the components that are there: an interpreter takes as long as all the others together.
+/// `then`, in their order. The largest are begun first, by the components that are there: one that takes minutes should not be the last, with a core idle.
 ///
 /// # Errors
 /// The first of `then`.
