@@ -18,18 +18,17 @@ use proc_macro::{TokenStream, TokenTree};
 /// See the crate.
 #[proc_macro_attribute]
 pub fn needs(wanted: TokenStream, test: TokenStream) -> TokenStream {
-    let (mut out, mut watched) = (TokenStream::new(), String::new());
+    let (mut why, mut watched) = (Vec::new(), String::new());
     for token in wanted {
         let TokenTree::Literal(literal) = token else { continue };
         let text = literal.to_string();
         let need = text.trim_matches('"');
-        if let Some(why) = lacking(need) {
-            out.extend(tokens(&format!("#[ignore = {why:?}]")));
-        }
+        why.extend(lacking(need));
         if let Some(name) = need.strip_prefix("env:") {
             watched.push_str(&format!("const _: Option<&str> = option_env!({name:?});"));
         }
     }
+    let mut out = tokens(&ignored(&why));
     out.extend(test);
     // Compiled anew where a variable says otherwise.
     out.extend(tokens(&watched));
@@ -37,6 +36,11 @@ pub fn needs(wanted: TokenStream, test: TokenStream) -> TokenStream {
         "const _: [Option<&str>; 2] = [option_env!(\"SANDTABLE_DATA\"), option_env!(\"SANDTABLE_REQUIRE_DATA\")];",
     ));
     out
+}
+
+/// One attribute for all that is lacking: of several the first alone would be shown.
+fn ignored(why: &[String]) -> String {
+    if why.is_empty() { String::new() } else { format!("#[ignore = {:?}]", why.join("; ")) }
 }
 
 fn tokens(text: &str) -> TokenStream {
@@ -90,4 +94,17 @@ fn lacking(need: &str) -> Option<String> {
 fn runs(program: &str, script: &str) -> bool {
     let status = Command::new(program).args(["-c", script]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ignored, lacking};
+
+    #[test]
+    fn all_that_is_lacking_is_one_reason() {
+        assert_eq!(ignored(&[]), "");
+        let why = ["file:/nowhere", "env:SANDTABLE_NEVER_SET"].map(|need| lacking(need).expect("it is lacking"));
+        let one = "#[ignore = \"no /nowhere on this machine; SANDTABLE_NEVER_SET is not set\"]";
+        assert_eq!(ignored(&why), one);
+    }
 }

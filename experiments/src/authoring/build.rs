@@ -65,7 +65,7 @@ pub fn build(root: &Path, package: &str, name: &str, toolchain: &Toolchain) -> R
 const BUILDERS: usize = 8;
 
 /// Builds policies of the workspace `root`, as many at a time as there are cores, since the last step of each is on one core, and hands each to
-/// `then`, in their order. The largest are begun first, by the components that are there: one that takes minutes should not be the last, with a core idle.
+/// `then`, in their order.
 ///
 /// # Errors
 /// The first of `then`.
@@ -76,11 +76,7 @@ pub fn build_each(
     mut then: impl FnMut(&str, Result<Vec<u8>, Error>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let size =
-        |name: &str| std::fs::metadata(root.join(format!("policies/dist/{name}.wasm"))).map_or(0, |file| file.len());
-    let mut queue: Vec<usize> = (0..names.len()).collect();
-    queue.sort_by_key(|at| std::cmp::Reverse(size(names[*at])));
-    let (next, queue) = (&AtomicUsize::new(0), &queue);
+    let next = &AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let (built, of_any) = mpsc::channel();
         for builder in 0..cores.min(BUILDERS).min(names.len()) {
@@ -91,8 +87,8 @@ pub fn build_each(
                 _ => root.join(format!("target/guests-{builder}")),
             };
             scope.spawn(move || {
-                while let Some(&at) = queue.get(next.fetch_add(1, Ordering::Relaxed))
-                    && let name = names[at]
+                while let at = next.fetch_add(1, Ordering::Relaxed)
+                    && let Some(name) = names.get(at)
                     && built.send((at, build_in(&target, root, &package_of(name), name, toolchain))).is_ok()
                 {
                 }

@@ -225,16 +225,26 @@ fn what_does_not_answer_is_left_out_if_it_may_be() {
     let answers = answers.map(|(asked, says)| format!("{asked}) echo '{says}' ;;")).join("\n");
     program(folder, "scontrol", &format!("case \"$2\" in\n{answers}\nesac"));
     program(folder, "sacctmgr", "exec /bin/sleep 600");
-    let capture = |more: &[&str]| {
-        let args = [&["capture", "slurm", "-o", "s.json", "--timeout", "3s"], more].concat();
-        ran(command(folder, &args).env("PATH", folder))
-    };
-    let found = capture(&[]);
+    let args = ["capture", "slurm", "-o", "s.json", "--timeout", "3s"];
+    let capture = || ran(command(folder, &args).env("PATH", folder));
+    let found = capture();
     let why = "warning: `sacctmgr --readonly --parsable2 show qos` did not answer within 3 s: the document lacks what it would say";
     assert!(found.code == 0 && found.stderr.contains(why), "{}", found.stderr);
     assert!(found.stdout.contains("1 waiting jobs"), "{}{}", found.stdout, found.stderr);
+    // What it says and can't be understood is left out too.
+    let listed = "Name|Priority|GraceTime|Preempt|PreemptMode|GrpTRES|MaxTRESPU\nlow|x|||||\nhigh|2||low|||";
+    program(folder, "sacctmgr", &format!("echo '{listed}'"));
+    program(folder, "sshare", "echo 'Account|User'");
+    let found = capture();
+    assert!(found.code == 0 && !found.stderr.contains("warning"), "{}", found.stderr);
+    for refused in [
+        "refused: queues: sacctmgr show qos: low: Priority: expected a number, found \"x\"",
+        "refused: associations: sshare: expected a column RawShares, found \"Account|User\"",
+    ] {
+        assert!(found.stdout.contains(refused), "{}", found.stdout);
+    }
     program(folder, "scontrol", "exec /bin/sleep 600");
-    let found = capture(&[]);
+    let found = capture();
     let why = "`scontrol show job -a -d -o` did not answer within 3 s";
     assert!(found.code == 5 && found.stderr.contains(why), "{}", found.stderr);
 }

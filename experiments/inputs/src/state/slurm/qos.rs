@@ -68,16 +68,15 @@ pub(super) fn qualities(
             "grace_s": of(grace).map(time).transpose()?.filter(|grace| *grace > 0.0),
         }))
     };
-    let rows: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
-    let names: BTreeSet<String> = rows.iter().filter_map(|line| line.split('|').nth(name)).map(named).collect();
-    let (mut all, mut refused) = (Vec::new(), Vec::new());
-    for row in rows {
+    let (mut all, mut refused): (Vec<Value>, Vec<Value>) = Default::default();
+    for row in lines.filter(|line| !line.trim().is_empty()) {
         match one(row) {
             Ok(quality) => all.push(quality),
             Err(misread) => refused.push(misread),
         }
     }
-    // One that is no more.
+    let names: BTreeSet<String> = all.iter().filter_map(|of| of["name"].as_str().map(str::to_string)).collect();
+    // One that is no more, or is refused.
     for preempts in all.iter_mut().filter_map(|of| of["preempts"].as_array_mut()) {
         preempts.retain(|of| of.as_str().is_some_and(|of| names.contains(of)));
     }
@@ -117,8 +116,9 @@ mod tests {
             ("low|1||||gres/gpu:a100=many", "low: GrpTRES: expected"),
         ] {
             let (found, refused) = listed(&format!("{rows}\nhigh|2||low|||"));
-            // The others are there.
+            // The others are there, and preempt none that is not.
             assert!(found.len() == 1 && found[0]["name"] == "qos/high", "{found:?}");
+            assert_eq!(found[0]["preempts"], json!([]));
             assert_eq!(refused.len(), 1);
             let found = refused[0]["why"].as_str().expect("words");
             assert!(found.starts_with(&format!("sacctmgr show qos: {why}")), "{found}");
