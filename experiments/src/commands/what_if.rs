@@ -282,6 +282,14 @@ impl<'a> Asked<'a> {
                 within * 100.0
             ));
         }
+        if let Some(refused) = state.refused.first() {
+            let id = refused.id.as_ref().map_or_else(String::new, |id| format!(" {id}"));
+            let count = state.refused.len();
+            out.push_str(&format!(
+                "warning: {count} records of the cluster can't be understood and are not there, the first of {}{id}: {}\n",
+                refused.what, refused.why
+            ));
+        }
         let mut said = Vec::new();
         for side in self.sides.iter().filter(|side| side.policy == first.policy) {
             let not: Vec<String> =

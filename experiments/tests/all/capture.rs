@@ -6,7 +6,7 @@ use sandtable_inputs::state::slurm;
 use sandtable_needs::needs;
 use serde_json::{Value, json};
 
-use crate::help::{command, data, ran, sandtable};
+use crate::help::{command, data, ran, root, sandtable};
 
 fn document(folder: &Path, file: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(folder.join(file)).expect("a document")).expect("JSON")
@@ -58,15 +58,7 @@ const NODE: &str = "NodeName=n[0] Gres=gpu:a100:4 State=IDLE CPUTot=8\n";
 
 /// A capture of these outputs: its exit code, what it says on standard error, and the document.
 fn captured(job: &str, node: &str) -> (i32, String, Option<Value>) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let write = |file: &str, text: &str| std::fs::write(folder.path().join(file), text).expect("written");
-    write("scontrol-show-job-d.txt", job);
-    write("scontrol-show-node-d.txt", node);
-    write("scontrol-show-partition.txt", "PartitionName=p State=UP DefaultTime=00:10:00 PriorityTier=1\n");
-    write(
-        "scontrol-show-config.txt",
-        "Configuration data as of 2026-11-22T01:05:32\nSchedulerType           = sched/builtin\n",
-    );
+    let folder = outputs(job, node, &[]);
     let ran = sandtable(folder.path(), &["capture", "slurm", "--from", ".", "-o", "s.json"]);
     (ran.code, ran.stderr, (ran.code == 0).then(|| document(folder.path(), "s.json")))
 }
@@ -90,7 +82,7 @@ fn what_is_not_known_is_counted_and_what_is_wrong_is_named() {
             "job 7: SubmitTime: expected a time as 2026-11-22T01:04:53, found \"2026-11-22Tsoon\"",
         ),
         (job.replace("gpu:a100:2", "gpu:a100:x"), "job 7: expected GPUs as gpu:a100:2"),
-        (job.replace("NumNodes=2", "NumNodes=two"), "job 7: NumNodes: expected a number of nodes, found \"two\""),
+        (job.replace("NumNodes=2", "NumNodes=two"), "job 7: NumNodes: expected numbers of nodes, found \"two\""),
         (job.replace("JobId=7", "JobId=-7"), "job -7: JobId: expected a whole number, found -7"),
         (
             job.replace("NewKey", "Dependency=afterok(unfulfilled) NewKey"),
@@ -126,6 +118,177 @@ fn what_is_not_known_is_counted_and_what_is_wrong_is_named() {
         code == 2 && stderr.contains("NodeName n0: expected GPUs as gpu:a100:2, found \"gpu:a100:many\""),
         "{stderr}"
     );
+}
+
+/// A folder of a cluster's outputs: of these jobs, on this node, and what else there is.
+fn outputs(job: &str, node: &str, others: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let usual = [
+        ("scontrol-show-job-d.txt", job),
+        ("scontrol-show-node-d.txt", node),
+        ("scontrol-show-partition.txt", "PartitionName=p State=UP DefaultTime=00:10:00 PriorityTier=1\n"),
+        (
+            "scontrol-show-config.txt",
+            "Configuration data as of 2026-11-22T01:05:32\nSchedulerType           = sched/builtin\n",
+        ),
+    ];
+    for (file, text) in usual.iter().chain(others) {
+        std::fs::write(folder.path().join(file), text).expect("written");
+    }
+    folder
+}
+
+/// Its document, and what is said of it.
+fn read(folder: &tempfile::TempDir) -> (Value, String) {
+    let ran = sandtable(folder.path(), &["capture", "slurm", "--from", ".", "-o", "s.json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    (document(folder.path(), "s.json"), ran.stdout)
+}
+
+#[test]
+fn nodes_that_save_power_are_up() {
+    let node =
+        |name: &str, state: &str| format!("NodeName={name} Gres=gpu:a100:4 State={state} CPUTot=8 Partitions=p\n");
+    let states = [
+        ("IDLE+CLOUD+POWERED_DOWN", "up"),
+        ("MIXED+CLOUD+POWERING_UP+NOT_RESPONDING", "up"),
+        ("IDLE+POWERING_DOWN", "up"),
+        ("DOWN+CLOUD+POWERED_DOWN", "down"),
+        ("IDLE+DRAIN+POWERED_DOWN", "drained"),
+        ("IDLE+NOT_RESPONDING", "down"),
+        ("IDLE*", "down"),
+    ];
+    let all: String = states.iter().zip(0..).map(|((state, _), at)| node(&format!("n{at}"), state)).collect();
+    let (document, said) = read(&outputs("", &all, &[]));
+    let found: Vec<&str> =
+        document["nodes"].as_array().expect("nodes").iter().filter_map(|node| node["state"].as_str()).collect();
+    assert_eq!(found, states.map(|(_, expected)| expected));
+    let powered = json!({"what": "nodes.State: powered off, or on the way, and taken to be up", "count": 5});
+    assert!(document["ignored"].as_array().expect("a list").contains(&powered), "{document}");
+    assert!(said.starts_with("3 nodes that take jobs, 12 GPUs"), "{said}");
+}
+
+/// A waiting job, with fields of its own.
+fn waiting(number: u32, fields: &str) -> String {
+    format!(
+        "JobId={number} JobName=a UserId=u(1) QOS=normal JobState=PENDING {fields} RunTime=00:00:00 TimeLimit=00:10:00 \
+         SubmitTime=2026-11-22T01:05:02 Partition=p NumNodes=1 TresPerNode=gres:gpu:a100:1\n"
+    )
+}
+
+#[test]
+fn a_partition_that_drains_starts_its_jobs_and_one_of_whole_nodes_gives_them() {
+    let partition = |more: &str| format!("PartitionName=p DefaultTime=00:10:00 PriorityTier=1 {more}\n");
+    let of = |partition: &str| {
+        let (document, _) = read(&outputs(
+            &waiting(1, "Reason=Priority"),
+            &NODE.replace("n[0]", "n0"),
+            &[("scontrol-show-partition.txt", partition)],
+        ));
+        (document["queues"][0]["open"].clone(), document["jobs"][0]["whole_nodes"].clone())
+    };
+    assert_eq!(of(&partition("State=DRAIN OverSubscribe=EXCLUSIVE")), (json!(true), json!(true)));
+    assert_eq!(of(&partition("State=DOWN OverSubscribe=NO")), (json!(false), Value::Null));
+}
+
+#[test]
+fn the_quality_of_service_of_a_partition_limits_its_jobs_in_place_of_their_own() {
+    let qos = "Name|Priority|GraceTime|Preempt|PreemptMode|GrpTRES|MaxTRESPU\n\
+               normal|0|00:00:00||cluster|gres/gpu=4|\ngpuq|0|00:00:00||cluster|gres/gpu=1|\n";
+    let jobs: String = (1..4).map(|number| waiting(number, "Reason=QOSGrpGRES")).collect();
+    let partition = "PartitionName=p QoS=gpuq State=UP DefaultTime=00:10:00 PriorityTier=1\n";
+    let folder = outputs(
+        &jobs,
+        &NODE.replace("n[0]", "n0"),
+        &[("sacctmgr-show-qos.txt", qos), ("scontrol-show-partition.txt", partition)],
+    );
+    let (document, _) = read(&folder);
+    assert_eq!(document["queues"][0]["charges"], json!(["qos/gpuq"]));
+    // The node could take all three, and the partition's quality of service lets one run at a time.
+    let dist = root().join("policies/dist").display().to_string();
+    let asked = ["what-if", "s.json", "--policy", "slurm-backfill", "--queues", "--policies", &dist];
+    let ran = sandtable(folder.path(), &asked);
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    let starts: Vec<&str> =
+        ran.stdout.lines().filter(|line| line.contains(" quota ")).map(|line| line.trim_end()).collect();
+    assert!(starts.len() == 3 && starts.iter().filter(|line| line.ends_with("now")).count() == 1, "{}", ran.stdout);
+}
+
+#[test]
+fn what_newer_or_rarer_slurms_say_of_jobs_is_understood() {
+    let of = |fields: &str| {
+        let (document, _) = read(&outputs(&waiting(1, fields), &NODE.replace("n[0]", "n0"), &[]));
+        assert_eq!(document["refused"], json!([]), "{document}");
+        document["jobs"][0].clone()
+    };
+    let why = |reason: &str| {
+        let job = of(&format!("Reason={reason} FailedNode=n0"));
+        (job["state"].as_str().unwrap_or("").to_string(), job["why"]["code"].as_str().unwrap_or("").to_string())
+    };
+    for (reason, state, code) in [
+        ("Resources", "waiting", "no-free-gpus"),
+        ("ReqNodeNotAvail,_UnavailableNodes:n1", "waiting", "node-named"),
+        ("MaxJobsPerAccount", "waiting", "quota"),
+        ("QOSMaxGRESPerUser", "waiting", "quota"),
+        ("QOSNotAllowed", "waiting", "never"),
+        ("InvalidAccount", "waiting", "never"),
+        ("JobHoldMaxRequeue", "held", "held"),
+        ("launch_failed_requeued_held", "held", "held"),
+        ("SomethingNew", "waiting", "unknown"),
+    ] {
+        assert_eq!(why(reason), (state.into(), code.into()), "{reason}");
+    }
+    assert_eq!(of("Reason=Priority FailedNode=n0")["why"]["said"], "Priority");
+    let folder = outputs(&waiting(1, "Reason=SomethingNew"), &NODE.replace("n[0]", "n0"), &[]);
+    read(&folder);
+    let asked = sandtable(folder.path(), &["what-if", "s.json", "--policy", "fifo"]);
+    assert!(asked.stdout.contains("has room; the cluster says SomethingNew"), "{}{}", asked.stdout, asked.stderr);
+    assert_eq!(of("Reason=Priority NumNodes=1,2,4-8")["nodes"]["most"], 8);
+    let single = of("Reason=Dependency Dependency=singleton(unfulfilled)");
+    assert_eq!((&single["single"], &single["after"]), (&json!(true), &Value::Null));
+    let running = "JobId=2 JobState=RUNNING RunTime=INVALID TimeLimit=00:10:00 StartTime=2026-11-22T01:05:33 SubmitTime=2026-11-22T01:05:02 \
+                   Partition=p NumNodes=1 TresPerNode=gres:gpu:a100:1\n   Nodes=n0 CPU_IDs=0 Mem=0 GRES=gpu:a100:1(IDX:0)\n";
+    let (document, _) = read(&outputs(running, &NODE.replace("n[0]", "n0"), &[]));
+    assert_eq!((&document["refused"], &document["jobs"][0]["state"]), (&json!([]), &json!("running")));
+}
+
+#[test]
+fn gpus_of_jobs_that_are_not_there_are_not_given_away() {
+    let node = "NodeName=n0 Gres=gpu:a100:4 GresUsed=gpu:a100:3(IDX:0-1,3) State=MIXED CPUTot=8\n";
+    let job = "JobId=2 JobState=RUNNING RunTime=00:00:10 TimeLimit=00:10:00 StartTime=2026-11-22T01:05:22 SubmitTime=2026-11-22T01:05:02 \
+               Partition=p NumNodes=1 TresPerNode=gres:gpu:a100:1\n   Nodes=n0 CPU_IDs=0 Mem=0 GRES=gpu:a100:1(IDX:1)\n";
+    let hidden = "Configuration data as of 2026-11-22T01:05:32\nPrivateData             = accounts,jobs\n";
+    let hidden = ("scontrol-show-config.txt", hidden);
+    let (document, said) = read(&outputs(job, node, &[hidden]));
+    assert_eq!(document["nodes"][0]["taken"], json!([0, 3]));
+    assert!(said.contains("not modelled: 2 GPUs that others hold"), "{said}");
+    // A job whose GPUs are not known by number may have any.
+    let (document, _) = read(&outputs(&job.replace("(IDX:1)", ""), node, &[hidden]));
+    assert_eq!(document["nodes"][0]["taken"], Value::Null);
+    // Where all jobs are told of, one may have begun since they were.
+    let (document, _) = read(&outputs(job, node, &[]));
+    assert_eq!(document["nodes"][0]["taken"], Value::Null);
+    let other =
+        job.replace("JobId=2", "JobId=3").replace("01:05:22", "soon").replace("Partition", "NodeList=n0 Partition");
+    let (document, _) = read(&outputs(&format!("{job}{other}"), node, &[]));
+    assert_eq!((&document["refused"][0]["id"], &document["nodes"][0]["taken"]), (&json!("3"), &json!([0, 3])));
+}
+
+#[test]
+fn reservations_that_come_again_and_that_never_come_are_told_apart() {
+    let of = |flags: &str| {
+        let text = format!(
+            "ReservationName=r StartTime=2026-11-22T02:00:00 EndTime=2026-11-22T03:00:00 Duration=01:00:00 Nodes=n0 Flags={flags}\n"
+        );
+        read(&outputs("", &NODE.replace("n[0]", "n0"), &[("scontrol-show-reservation.txt", &text)])).0
+    };
+    assert_eq!(of("MAINT,SPEC_NODES,DAILY")["reservations"][0]["repeats_s"], 86_400);
+    assert_eq!(of("SPEC_NODES,WEEKLY")["reservations"][0]["repeats_s"], 604_800);
+    assert_eq!(of("SPEC_NODES")["reservations"][0]["repeats_s"], Value::Null);
+    let floats = of("SPEC_NODES,TIME_FLOAT");
+    assert_eq!(floats["reservations"], json!([]));
+    let counted = json!({"what": "reservations.Flags: TIME_FLOAT, always so long from now on", "count": 1});
+    assert!(floats["ignored"].as_array().expect("a list").contains(&counted), "{floats}");
 }
 
 #[needs("data:cluster-state")]

@@ -23,6 +23,9 @@ pub(super) fn check(state: &State) -> Result<(), String> {
         if let Some(other) = queue.preempts.iter().find(|other| !queues.contains_key(other.as_str())) {
             return Err(format!("queue {:?}: preempts: no queue {other:?}", queue.name));
         }
+        if let Some(other) = queue.charges.iter().find(|other| !queues.contains_key(other.as_str())) {
+            return Err(format!("queue {:?}: charges: no queue {other:?}", queue.name));
+        }
     }
     associations(&state.associations)?;
     let nodes: BTreeMap<&str, &StateNode> = state.nodes.iter().map(|node| (node.name.as_str(), node)).collect();

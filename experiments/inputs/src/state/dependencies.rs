@@ -33,13 +33,18 @@ pub struct Until {
 pub(super) struct Others<'s> {
     by_id: BTreeMap<&'s str, &'s StateJob>,
     by_array: BTreeMap<&'s str, Vec<&'s StateJob>>,
+    /// By user and name, in order.
+    by_name: BTreeMap<(Option<&'s str>, &'s str), Vec<&'s StateJob>>,
 }
 
 impl<'s> Others<'s> {
     pub(super) fn of(state: &'s State) -> Others<'s> {
-        let mut all = Others { by_id: BTreeMap::new(), by_array: BTreeMap::new() };
+        let mut all = Others { by_id: BTreeMap::new(), by_array: BTreeMap::new(), by_name: BTreeMap::new() };
         for job in state.jobs.iter().filter(|job| job.state != JobState::Ended) {
             all.by_id.insert(&job.id, job);
+            if let Some(name) = &job.name {
+                all.by_name.entry((job.user.as_deref(), name)).or_default().push(job);
+            }
             if let Some(array) = &job.array {
                 all.by_array.entry(&array.id).or_default().push(job);
             }
@@ -47,7 +52,7 @@ impl<'s> Others<'s> {
         all
     }
 
-    /// What a job waits for; none: for something that is not in the model. Of several that will do each, those that are not count for nothing.
+    /// What a job waits for; none: for something that is not in the model. Nothing: for jobs of its name that are all over. Of several that will do each, those that are not count for nothing.
     pub(super) fn waits(&self, job: &StateJob, modelled: &dyn Fn(&str) -> bool) -> Option<Dependent> {
         let mut all = Vec::new();
         let any = job.after.iter().any(|after| after.any == Some(true));
@@ -65,7 +70,23 @@ impl<'s> Others<'s> {
             let plus = Duration::from_micros_f64((after.plus_s.unwrap_or(0.0).max(0.0) * 1e6).min(9e15));
             all.extend(of.into_iter().map(|job| Until { job: job.to_string(), starts, plus }));
         }
-        (!all.is_empty()).then(|| Dependent { job: job.id.clone(), all, any })
+        let single = job.single == Some(true);
+        for other in if single { self.before(job) } else { Vec::new() } {
+            if any || !modelled(&other.id) {
+                return None;
+            }
+            all.push(Until { job: other.id.clone(), starts: false, plus: Duration::ZERO });
+        }
+        (single || !all.is_empty()).then(|| Dependent { job: job.id.clone(), all, any })
+    }
+
+    /// Jobs of the same user and name that run, or were submitted before.
+    fn before(&self, job: &StateJob) -> Vec<&'s StateJob> {
+        let known = job.name.as_deref().and_then(|name| self.by_name.get(&(job.user.as_deref(), name)));
+        let all = known.map_or(&[][..], Vec::as_slice);
+        let at = all.iter().position(|other| other.id == job.id).unwrap_or(all.len());
+        let runs = |other: &StateJob| matches!(other.state, JobState::Running | JobState::Suspended | JobState::Ending);
+        all.iter().enumerate().filter(|(other_at, other)| *other_at < at || runs(other)).map(|(_, of)| *of).collect()
     }
 
     /// The jobs that are meant: one, or the tasks of an array that have not ended.

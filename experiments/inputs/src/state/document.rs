@@ -166,6 +166,9 @@ pub struct StateQueue {
     pub default_s: Option<f64>,
     /// How its jobs are preempted.
     pub preempt: Option<QueuePreempts>,
+    /// Queues whose limits count its jobs, in place of those that the jobs name.
+    #[serde(default)]
+    pub charges: Vec<String>,
     /// Queues whose jobs lose their GPUs to those of this one.
     #[serde(default)]
     pub preempts: Vec<String>,

@@ -216,7 +216,7 @@ impl<'a> Modelling<'a> {
                     continue;
                 };
                 self.job(job).map_err(|why| format!("job {:?}: {why}", job.id))?;
-                if self.made.known.contains_key(job.id.as_str()) {
+                if self.made.known.contains_key(job.id.as_str()) && !after.all.is_empty() {
                     self.made.after.push(after);
                 }
             }
@@ -429,6 +429,10 @@ impl<'a> Modelling<'a> {
             ("whole nodes that jobs ask for", !job.whole_nodes.unwrap_or(false)),
             ("levels of topology that jobs ask for", job.level.is_none()),
             ("jobs that start together", job.together.is_none()),
+            (
+                "tasks of arrays of which only so many run at a time",
+                job.array.as_ref().is_none_or(|of| of.at_most.is_none()),
+            ),
             ("fewest GPUs with which jobs begin", job.least_gpus.is_none()),
         ];
         for (what, _) in asked.iter().filter(|(_, nothing)| !nothing) {

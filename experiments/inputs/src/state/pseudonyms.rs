@@ -37,7 +37,7 @@ impl Named {
 }
 
 /// Places of names in a document: keys from the top, of every element of a list.
-const PLACES: [(Named, &[&str]); 30] = [
+const PLACES: [(Named, &[&str]); 31] = [
     (Named::User, &["jobs", "user"]),
     (Named::User, &["reservations", "users"]),
     (Named::User, &["queues", "who", "users"]),
@@ -57,6 +57,7 @@ const PLACES: [(Named, &[&str]); 30] = [
     (Named::Queue, &["queues", "name"]),
     (Named::Queue, &["queues", "parent"]),
     (Named::Queue, &["queues", "preempts"]),
+    (Named::Queue, &["queues", "charges"]),
     (Named::Queue, &["queues", "who", "qos"]),
     (Named::Queue, &["jobs", "queues"]),
     (Named::Queue, &["jobs", "charges"]),

@@ -63,7 +63,8 @@ impl State {
             all.push(limited(self.limit_of(&queue.limit), &plain(queue.name.clone())));
             let each = self.limit_of(&queue.limit_per_user);
             if each.is_finite() {
-                let jobs = self.jobs.iter().filter(|job| job.charges.contains(&queue.name));
+                let limits = |job: &&StateJob| self.limiting(job).is_some_and(|of| of.name == queue.name);
+                let jobs = self.jobs.iter().filter(limits);
                 let users: BTreeSet<&str> = jobs.filter_map(|job| job.user.as_deref()).collect();
                 let of = |user| Queue { parent: Some(group), ..limited(each, &user_of(&queue.name, user)) };
                 all.extend(users.into_iter().map(of));
@@ -72,9 +73,16 @@ impl State {
         all
     }
 
+    /// The quality of service whose limits count a job: that of its partition where it has limits, which take the place of those of the job's own.
+    fn limiting(&self, job: &StateJob) -> Option<&StateQueue> {
+        let of = |names: &[String]| self.qualities().find(|queue| names.contains(&queue.name));
+        let partition = job.queues.first().and_then(|name| self.queues.iter().find(|queue| queue.name == *name));
+        partition.and_then(|queue| of(&queue.charges)).filter(|queue| is_limited(queue)).or_else(|| of(&job.charges))
+    }
+
     /// The queue of a job among these.
     pub(super) fn quality_of(&self, job: &StateJob) -> Option<String> {
-        let quality = self.qualities().find(|queue| job.charges.contains(&queue.name))?;
+        let quality = self.limiting(job)?;
         Some(match &job.user {
             _ if self.limit_of(&quality.limit_per_user).is_infinite() => quality.name.clone(),
             Some(user) => user_of(&quality.name, user),
@@ -188,6 +196,18 @@ mod tests {
         assert_eq!(of(&state(0.0, &with(&json!({"H100": 2}), &json!({})))).0[0].1, endless);
         let beside = state(1.0, &with(&json!({"*": 6}), &json!({})));
         assert!(of(&beside).0.is_empty() && beside.qualities_not_followed() == [0, 1]);
+        // Those of a partition take the place of those of its jobs, unless they have no limits.
+        let of_partition = |limit: &Value| {
+            let mut queues = with(&json!({"*": 6}), &json!({}));
+            let partition = json!({"name": "p", "kind": "partition", "charges": ["qos/part"]});
+            let quality = json!({"name": "qos/part", "kind": "qos", "limit": limit});
+            queues.as_array_mut().expect("queues").extend([partition, quality]);
+            let mut state = state(0.0, &queues);
+            state.jobs.iter_mut().for_each(|job| job.queues = vec!["p".into()]);
+            of(&state).1
+        };
+        assert_eq!(of_partition(&json!({"*": 1})), named(["qos/part"; 3]));
+        assert_eq!(of_partition(&json!({})), named(["qos/low", "qos/low", "qos/high"]));
         // A job of no user has a queue of its own.
         let mut state = state(0.0, &with(&json!({}), &json!({"*": 2})));
         state.jobs[0].user = None;

@@ -156,6 +156,12 @@ impl KnownJob {
             _ => return None,
         })
     }
+
+    /// The word of the cluster's scheduler for why a job waits, where none of ours stands for it.
+    pub fn unknown_word(&self) -> Option<String> {
+        let why = self.why.as_ref().filter(|why| why.code == WhyCode::Unknown)?;
+        why.said.clone().map(plain)
+    }
 }
 
 #[cfg(test)]

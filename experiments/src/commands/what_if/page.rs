@@ -87,9 +87,6 @@ impl Asked<'_> {
         let head = self.head(state);
         let mut notes: Vec<String> = head.lines().filter(|line| !line.is_empty()).map(str::to_string).collect();
         notes.extend(state.unknown.iter().map(|of| format!("unknown: {}: {}", of.what, of.why)));
-        if !state.refused.is_empty() {
-            notes.push(format!("{} records of the source could not be understood", state.refused.len()));
-        }
         notes
     }
 

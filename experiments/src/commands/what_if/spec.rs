@@ -238,7 +238,8 @@ fn slurm_parameters(state: &State, asked: &[(&str, String)]) -> Parameters {
         since - (since / tick).floor() * tick
     });
     let tick = if said.and_then(|of| of.backfill) == Some(false) { Some(0.0) } else { tick };
-    for (name, value) in [("tick", tick), ("resolution", resolution), ("phase", phase)] {
+    let window = said.and_then(|of| of.window_s);
+    for (name, value) in [("tick", tick), ("resolution", resolution), ("phase", phase), ("window", window)] {
         with.extend(value.map(|value| (name, value.to_string())));
     }
     let by_quality = state.standings().is_some();

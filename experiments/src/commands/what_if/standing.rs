@@ -64,6 +64,9 @@ pub(super) fn standing<'a>(jobs: &'a StateJobs, forecasts: &BTreeMap<String, For
             if let Some(waits) = reasons.waits(row) {
                 return Why { code: waits.code.into(), text: waits.text, after: waits.after };
             }
+            if let Some(word) = known.and_then(KnownJob::unknown_word) {
+                return Why::of("unknown", &format!("has room; the cluster says {word}"));
+            }
             match forecasts.get(name).is_some_and(|of| median(&of.starts) < 1.0) {
                 true => Why::of("none", "has room"),
                 false if !jobs.queues.is_empty() => {

@@ -57,7 +57,8 @@ pub(super) const MAPPED: [&str; 48] = [
     "Licenses",
 ];
 /// What it tells in vain.
-pub(super) const IN_VAIN: [&str; 54] = [
+pub(super) const IN_VAIN: [&str; 55] = [
+    "FailedNode",
     "GroupId",
     "MCS_label",
     "BatchFlag",
@@ -135,9 +136,9 @@ impl Capture<'_> {
         if asked.into_iter().any(|text| text.contains("shard:") || text.contains("mps:")) {
             self.ignore("jobs.GRES: parts of GPUs, which others find free".into(), 1);
         }
-        for (key, what) in [("Licenses", "jobs.Licenses"), ("TresPerSocket", "jobs.TresPerSocket")] {
+        for key in ["Licenses", "TresPerSocket", "Switches"] {
             if of.get(key).is_some() {
-                self.ignore(what.into(), 1);
+                self.ignore(format!("jobs.{key}"), 1);
             }
         }
         let number = whole(of, "JobId")?.ok_or("it has no number")?;
@@ -166,6 +167,12 @@ impl Capture<'_> {
     /// The most time of a job without a limit, in its partition.
     fn longest(&self, of: &Text<'_>) -> Option<f64> {
         list(of.get("Partition")).into_iter().find_map(|partition| self.most.get(partition).copied())
+    }
+
+    /// Whether a job has its nodes to itself, by its own word or its partition's.
+    fn is_alone(&self, of: &Text<'_>) -> bool {
+        let mut partitions = list(of.get("Partition")).into_iter();
+        of.get("OverSubscribe") == Some("NO") || partitions.any(|partition| self.whole.contains(partition))
     }
 
     fn job(&self, of: &Text<'_>, state: &str, reason: &str, submitted: Option<f64>) -> Result<Value, String> {
@@ -213,7 +220,7 @@ impl Capture<'_> {
             "features": features.map(|text| vec![text.split('&').collect::<Vec<_>>()]),
             "nodes_in": hosts(of.get("ReqNodeList").unwrap_or(""))?,
             "nodes_out": hosts(of.get("ExcNodeList").unwrap_or(""))?,
-            "whole_nodes": (of.get("OverSubscribe") == Some("NO") && !runs).then_some(true),
+            "whole_nodes": (!runs && self.is_alone(of)).then_some(true),
             "limit_s": of.span("TimeLimit")?.or_else(|| self.longest(of)),
             "least_limit_s": of.span("TimeMin")?,
             "preemptible": self.gives_way.as_ref().map(|names| {
@@ -225,19 +232,18 @@ impl Capture<'_> {
             "planned_s": start.filter(|_| !runs && !over),
             "planned_on": hosts(of.get("SchedNodeList").unwrap_or(""))?,
             "after": after(of.get("Dependency").unwrap_or(""))?,
+            "single": of.get("Dependency").is_some_and(|text| text.contains(SINGLE)).then_some(true),
             "reservation": of.get("Reservation"),
             "together": whole(of, "HetJobId")?.map(|id| format!("het/{id}")),
         }))
     }
 }
 
-/// `1`, `2-4`.
+/// `1`, `2-4`, `1,2,4-8`: the fewest and the most.
 fn nodes(text: &str) -> Result<(u32, u32), String> {
-    let (least, most) = text.split_once('-').unwrap_or((text, text));
-    match (least.parse(), most.parse()) {
-        (Ok(least), Ok(most)) => Ok((least, most)),
-        _ => Err(format!("NumNodes: expected a number of nodes, found {text:?}")),
-    }
+    let all: Option<Vec<u32>> = text.split([',', '-']).map(|word| word.parse().ok()).collect();
+    let ends = all.and_then(|all| Some((*all.iter().min()?, *all.iter().max()?)));
+    ends.ok_or_else(|| format!("NumNodes: expected numbers of nodes, found {text:?}"))
 }
 
 /// What a running job holds: nodes of a group hold the same numbers.
@@ -292,7 +298,7 @@ fn state_of(state: &str, reason: &str, priority: Option<f64>) -> Option<&'static
     Some(match state {
         "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => "held",
         "PENDING" | "REQUEUED" => match reason {
-            "JobHeldUser" | "JobHeldAdmin" => "held",
+            _ if HELD.contains(&reason) => "held",
             "Dependency" => "dependent",
             "BeginTime" => "not-before",
             "Reservation" => "reserved",
@@ -344,6 +350,29 @@ fn indices(text: &str) -> Option<Vec<u64>> {
     Some(all)
 }
 
+/// Reasons of a job that waits until it is released.
+const HELD: [&str; 5] =
+    ["JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "launch_failed_requeued_held", "job_requeued_in_held_state"];
+
+/// Reasons of a job that can't start as it is.
+const NEVER: [&str; 9] = [
+    "DependencyNeverSatisfied",
+    "BadConstraints",
+    "PartitionTimeLimit",
+    "PartitionNodeLimit",
+    "QOSNotAllowed",
+    "AccountNotAllowed",
+    "InvalidAccount",
+    "InvalidQOS",
+    "DeadLine",
+];
+
+/// Whether a reason is a limit on what accounts, users or arrays may have at a time.
+fn is_quota(reason: &str) -> bool {
+    ["QOS", "Assoc", "MaxGRES", "MaxMemPerLimit", "JobArrayTaskLimit"].iter().any(|begin| reason.starts_with(begin))
+        || reason.starts_with("Max") && reason.ends_with("PerAccount")
+}
+
 /// Why a job waits: in our words and in Slurm's.
 fn why(reason: &str) -> Option<Value> {
     let code = match reason {
@@ -351,24 +380,32 @@ fn why(reason: &str) -> Option<Value> {
         "Resources" => "no-free-gpus",
         "Priority" => "behind",
         "Dependency" => "dependency",
-        "DependencyNeverSatisfied" | "BadConstraints" | "PartitionTimeLimit" | "PartitionNodeLimit" => "never",
+        _ if NEVER.contains(&reason) => "never",
         "BeginTime" => "not-before",
-        "JobHeldUser" | "JobHeldAdmin" => "held",
+        _ if HELD.contains(&reason) => "held",
         "Reservation" => "reservation",
         "Licenses" => "licence",
         "PartitionDown" | "PartitionInactive" => "queue-closed",
-        "ReqNodeNotAvail" => "node-named",
-        _ if ["QOS", "Assoc", "MaxGRES", "JobArrayTaskLimit"].iter().any(|begin| reason.starts_with(begin)) => "quota",
+        // The names of nodes may follow.
+        _ if reason.starts_with("ReqNodeNotAvail") => "node-named",
+        "NodeDown" => "node-down",
+        _ if reason.starts_with("Nodes required for job are DOWN") || reason.starts_with("Nodes_required_for_job") => {
+            "node-down"
+        }
+        _ if is_quota(reason) => "quota",
         _ => "unknown",
     };
     Some(json!({"code": code, "said": reason}))
 }
 
+/// That another job of the user with its name runs, or was there before.
+const SINGLE: &str = "singleton(unfulfilled)";
+
 /// `afterok:5(unfulfilled),after:7+10(unfulfilled)`: what is not met yet.
 fn after(text: &str) -> Result<Vec<Value>, String> {
     let any = text.contains('?');
     let mut all = Vec::new();
-    for one in text.split([',', '?']).filter(|one| one.contains("(unfulfilled)")) {
+    for one in text.split([',', '?']).filter(|one| one.contains("(unfulfilled)") && *one != SINGLE) {
         let wrong = || format!("Dependency: expected one as afterok:5(unfulfilled), found {one:?}");
         let (word, rest) = one.trim_end_matches("(unfulfilled)").split_once(':').ok_or_else(wrong)?;
         let (job, minutes) = rest.split_once('+').unwrap_or((rest, "0"));

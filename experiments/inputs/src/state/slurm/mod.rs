@@ -1,6 +1,7 @@
 //! A cluster that Slurm schedules, from what its commands print: read-only ones, with times in UTC. Slurm 22.05; others by the same
 //! names.
 
+mod fleet;
 mod jobs;
 mod preemption;
 mod qos;
@@ -12,8 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::lean::lean;
+use fleet::{NODE, NODE_IN_VAIN, PARTITION, PARTITION_IN_VAIN, RESERVATION, RESERVATION_IN_VAIN};
 pub(super) use text::hosts;
-use text::{Text, gpus, records};
+use text::{Text, records};
 
 /// A command whose output is read, and the file that holds it.
 pub struct Command {
@@ -48,138 +50,25 @@ pub const COMMANDS: [Command; 9] = [
 /// What the commands printed, by the file's name.
 pub type Outputs = BTreeMap<&'static str, String>;
 
-/// What Slurm tells of nodes and is mapped.
-const NODE: [&str; 10] = [
-    "NodeName",
-    "CPUTot",
-    "ActiveFeatures",
-    "Gres",
-    "RealMemory",
-    "State",
-    "Weight",
-    "Partitions",
-    "Version",
-    "Reason",
-];
-/// What it tells in vain.
-const NODE_IN_VAIN: [&str; 38] = [
-    "Arch",
-    "CoresPerSocket",
-    "CPUAlloc",
-    "CPUEfctv",
-    "CPULoad",
-    "AvailableFeatures",
-    "GresDrain",
-    "GresUsed",
-    "NodeAddr",
-    "NodeHostName",
-    "Port",
-    "OS",
-    "AllocMem",
-    "FreeMem",
-    "Sockets",
-    "Boards",
-    "ThreadsPerCore",
-    "TmpDisk",
-    "Owner",
-    "MCS_label",
-    "BootTime",
-    "SlurmdStartTime",
-    "LastBusyTime",
-    "CfgTRES",
-    "AllocTRES",
-    "CapWatts",
-    "CurrentWatts",
-    "AveWatts",
-    "ExtSensorsJoules",
-    "ExtSensorsWatts",
-    "ExtSensorsTemp",
-    "Comment",
-    "CPUSpecList",
-    "MemSpecLimit",
-    "CoreSpecCount",
-    "ResumeAfterTime",
-    "NextState",
-    "Extra",
-];
-const PARTITION: [&str; 8] = [
-    "PartitionName",
-    "DefaultTime",
-    "MaxTime",
-    "PriorityTier",
-    "PriorityJobFactor",
-    "State",
-    "PreemptMode",
-    "GraceTime",
-];
-const PARTITION_IN_VAIN: [&str; 34] = [
-    "AllowGroups",
-    "AllowAccounts",
-    "AllowQos",
-    "AllocNodes",
-    "Default",
-    "QoS",
-    "DisableRootJobs",
-    "ExclusiveUser",
-    "Hidden",
-    "MaxNodes",
-    "MinNodes",
-    "LLN",
-    "MaxCPUsPerNode",
-    "MaxCPUsPerSocket",
-    "Nodes",
-    "RootOnly",
-    "ReqResv",
-    "OverSubscribe",
-    "OverTimeLimit",
-    "TotalCPUs",
-    "TotalNodes",
-    "SelectTypeParameters",
-    "JobDefaults",
-    "DefMemPerNode",
-    "MaxMemPerNode",
-    "DefMemPerCPU",
-    "MaxMemPerCPU",
-    "TRES",
-    "TRESBillingWeights",
-    "DenyAccounts",
-    "DenyQos",
-    "Alternate",
-    "ResumeTimeout",
-    "SuspendTime",
-];
-const RESERVATION_IN_VAIN: [&str; 12] = [
-    "Duration",
-    "NodeCnt",
-    "CoreCnt",
-    "Features",
-    "PartitionName",
-    "TRES",
-    "Groups",
-    "Licenses",
-    "State",
-    "BurstBuffer",
-    "Watts",
-    "MaxStartDelay",
-];
-const RESERVATION: [&str; 7] = ["ReservationName", "StartTime", "EndTime", "Nodes", "Users", "Accounts", "Flags"];
-
 /// A cluster as a document `sandtable/state@1`; `kinds` are names of GPU kinds by what the site calls them.
 ///
 /// # Errors
 /// What can't be understood: the record, the field, what was found and expected.
 pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, String>) -> Result<Value, String> {
-    let mut capture = Capture { at, kinds, most: BTreeMap::new(), gives_way: None, ignored: BTreeMap::new() };
+    let mut capture =
+        Capture { at, kinds, most: BTreeMap::new(), whole: BTreeSet::new(), gives_way: None, ignored: BTreeMap::new() };
     let of = |file: &str| outputs.get(file).map_or("", String::as_str);
     let config = of("scontrol-show-config.txt");
-    let paths = paths(of("scontrol-show-topology.txt"))?;
+    let paths = fleet::paths(of("scontrol-show-topology.txt"))?;
     let levels = paths.values().map(Vec::len).max().unwrap_or(0);
     let nodes = capture.read("nodes", of("scontrol-show-node-d.txt"), "NodeName", &NODE, &NODE_IN_VAIN);
     let version = nodes.iter().find_map(|node| node.get("Version")).map(str::to_string);
-    let nodes = named(nodes, "NodeName", |node| capture.node(node, &paths, levels))?;
+    let mut fleet = named(&nodes, "NodeName", |node| capture.node(node, &paths, levels))?;
     let partitions =
         capture.read("partitions", of("scontrol-show-partition.txt"), "PartitionName", &PARTITION, &PARTITION_IN_VAIN);
-    let mut queues = named(partitions, "PartitionName", partition)?;
+    let mut queues = named(&partitions, "PartitionName", fleet::partition)?;
+    let whole = partitions.iter().filter(|of| of.get("OverSubscribe") == Some("EXCLUSIVE"));
+    capture.whole = whole.filter_map(|of| of.get("PartitionName")).map(str::to_string).collect();
     let most = queues.iter().filter_map(|queue| Some((queue["name"].as_str()?.to_string(), queue["most_s"].as_f64()?)));
     capture.most = most.collect();
     let qos = of("sacctmgr-show-qos.txt");
@@ -203,17 +92,34 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
         &RESERVATION,
         &RESERVATION_IN_VAIN,
     );
-    let reservations = named(reservations, "ReservationName", |of| reservation(of, at))?;
+    let reservations = named(&reservations, "ReservationName", |of| fleet::reservation(of, at))?;
+    capture.ignore_some(
+        "reservations.Flags: TIME_FLOAT, always so long from now on",
+        reservations.iter().filter(|of| of.is_none()).count(),
+    );
+    let reservations: Vec<Value> = reservations.into_iter().flatten().collect();
     let records = capture.read("jobs", of("scontrol-show-job-d.txt"), "JobId", &jobs::MAPPED, &jobs::IN_VAIN);
-    let mut all = Vec::new();
+    let (mut all, mut misread) = (Vec::new(), BTreeSet::new());
     for record in &records {
         match capture.jobs(record) {
             Ok(jobs) => all.extend(jobs),
-            Err(why) => refused.push(json!({"what": "jobs", "id": record.get("JobId"), "why": why})),
+            Err(why) => {
+                refused.push(json!({"what": "jobs", "id": record.get("JobId"), "why": why}));
+                misread.extend(hosts(record.get("NodeList").unwrap_or("")).unwrap_or_default());
+            }
         }
     }
     all.sort_by(|a: &(f64, u64, Value), b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let all: Vec<Value> = all.into_iter().map(|(_, _, job)| job).collect();
+    // Between two outputs a job may have begun: what no job holds is only then another's where some are not told of.
+    let hidden = list(configured(config, "PrivateData")).contains(&"jobs");
+    for (node, text) in fleet.iter_mut().zip(&nodes) {
+        let name = text.get("NodeName").unwrap_or("");
+        if hidden || misread.contains(name) {
+            let others = fleet::used_by_others(text, &all).map_err(|why| format!("NodeName {name}: {why}"))?;
+            node["taken"] = others.into();
+        }
+    }
     queues.extend(unlisted(&all, &queues));
     let level_names: Vec<String> = (0..levels).map(|level| format!("level-{level}")).collect();
     let unknown = [
@@ -226,7 +132,7 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
         "at": at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         "source": {"kind": "slurm", "version": version, "scheduler": scheduler},
         "levels": level_names,
-        "nodes": nodes,
+        "nodes": fleet,
         "queues": queues,
         "associations": associations,
         "jobs": all,
@@ -249,9 +155,12 @@ fn unlisted(jobs: &[Value], queues: &[Value]) -> Vec<Value> {
         all.filter_map(Value::as_str).collect::<BTreeSet<&str>>()
     };
     let known: BTreeSet<&str> = queues.iter().filter_map(|queue| queue["name"].as_str()).collect();
+    let of_queues: BTreeSet<&str> =
+        queues.iter().flat_map(|of| of["charges"].as_array().into_iter().flatten()).filter_map(Value::as_str).collect();
     let hidden = |key, kind: &'static str| {
-        let names = named(key).into_iter().filter(|name| !known.contains(name));
-        names.map(move |name| json!({"name": name, "kind": kind})).collect::<Vec<Value>>()
+        let all = if kind == "qos" { &named(key) | &of_queues } else { named(key) };
+        let names = all.into_iter().filter(|name| !known.contains(name));
+        names.map(|name| json!({"name": name, "kind": kind})).collect::<Vec<Value>>()
     };
     [hidden("queues", "partition"), hidden("charges", "qos")].concat()
 }
@@ -268,6 +177,8 @@ struct Capture<'a> {
     kinds: &'a BTreeMap<String, String>,
     /// The most time of a job, by partition.
     most: BTreeMap<String, f64>,
+    /// Partitions whose jobs have their nodes to themselves.
+    whole: BTreeSet<String>,
     /// Partitions or qualities of service whose jobs lose their GPUs to others; none: no job does.
     gives_way: Option<BTreeSet<String>>,
     ignored: BTreeMap<String, u32>,
@@ -294,38 +205,15 @@ impl Capture<'_> {
         *self.ignored.entry(what).or_default() += count;
     }
 
+    fn ignore_some(&mut self, what: &str, count: usize) {
+        if count > 0 {
+            self.ignore(what.into(), count as u32);
+        }
+    }
+
     /// The catalogue's name of a kind of GPU.
     fn kind(&self, word: &str) -> String {
         self.kinds.get(word).cloned().unwrap_or_else(|| word.to_string())
-    }
-
-    fn node(&mut self, node: &Text<'_>, paths: &BTreeMap<String, Vec<String>>, levels: usize) -> Result<Value, String> {
-        let name = node.get("NodeName").unwrap_or("");
-        let all = gpus(node.get("Gres").unwrap_or(""))?;
-        if all.len() > 1 {
-            self.ignore("nodes.Gres: a second kind of GPU on a node, taken for the first".into(), 1);
-        }
-        // Slurm numbers the GPUs of all kinds of a node together.
-        let kind = all.first().and_then(|gpu| gpu.kind.clone());
-        let count: u32 = all.iter().map(|gpu| gpu.count).fold(0, u32::saturating_add);
-        let mut path = paths.get(name).cloned().map(|path| path.into_iter().map(Some).collect::<Vec<_>>());
-        if let Some(path) = &mut path {
-            path.resize(levels, None);
-        }
-        Ok(json!({
-            "name": name,
-            "kind": kind.as_deref().map(|kind| self.kind(kind)),
-            "source_kind": kind,
-            "gpus": count,
-            "cpus": whole(node, "CPUTot")?,
-            "ram_mib": whole(node, "RealMemory")?,
-            "features": list(node.get("ActiveFeatures")),
-            "levels": path,
-            "weight": node.number("Weight")?,
-            "state": health(node.get("State").unwrap_or("")),
-            "reason": node.get("Reason"),
-            "queues": list(node.get("Partitions")),
-        }))
     }
 }
 
@@ -342,87 +230,6 @@ fn whole(of: &Text<'_>, key: &str) -> Result<Option<u64>, String> {
     let Some(number) = of.number(key)? else { return Ok(None) };
     let is_whole = number >= 0.0 && number == libm::trunc(number) && number < 9e15;
     if is_whole { Ok(Some(number as u64)) } else { Err(format!("{key}: expected a whole number, found {number}")) }
-}
-
-/// How a node is, by Slurm's state and flags: `MIXED+DRAIN`.
-fn health(state: &str) -> &'static str {
-    let flags: Vec<&str> =
-        state.split('+').map(|word| word.trim_end_matches(['*', '~', '#', '$', '@', '-', '%', '!'])).collect();
-    let is = |words: &[&str]| flags.iter().any(|flag| words.contains(flag));
-    let busy = is(&["ALLOCATED", "MIXED", "COMPLETING"]);
-    if is(&["DRAIN", "DRAINED", "DRAINING"]) {
-        return if busy { "draining" } else { "drained" };
-    }
-    let lost = [
-        "DOWN",
-        "ERROR",
-        "FAIL",
-        "FAILING",
-        "UNKNOWN",
-        "FUTURE",
-        "BLOCKED",
-        "INVAL",
-        "NOT_RESPONDING",
-        "INVALID_REG",
-        "POWERED_DOWN",
-        "POWERING_DOWN",
-        "POWER_DOWN",
-    ];
-    // A node that does not answer is marked by a star.
-    if is(&lost) || state.contains('*') { "down" } else { "up" }
-}
-
-fn partition(of: &Text<'_>) -> Result<Value, String> {
-    Ok(json!({
-        "name": of.get("PartitionName"),
-        "kind": "partition",
-        "open": of.get("State").map(|state| state == "UP"),
-        "tier": of.number("PriorityTier")?,
-        "weight": of.number("PriorityJobFactor")?,
-        "default_s": of.span("DefaultTime")?,
-        "most_s": of.span("MaxTime")?,
-        "preempt": preemption::mode(of.get("PreemptMode").unwrap_or("OFF")),
-        "grace_s": of.number("GraceTime")?.filter(|grace| *grace > 0.0),
-    }))
-}
-
-fn reservation(of: &Text<'_>, at: jiff::Timestamp) -> Result<Value, String> {
-    let flags = list(of.get("Flags"));
-    Ok(json!({
-        "name": of.get("ReservationName"),
-        "nodes": hosts(of.get("Nodes").unwrap_or(""))?,
-        "from_s": of.after("StartTime", at)?.unwrap_or(0.0),
-        "to_s": of.after("EndTime", at)?.unwrap_or(0.0),
-        "users": list(of.get("Users")),
-        "accounts": list(of.get("Accounts")),
-        "maintenance": flags.contains(&"MAINT"),
-        "over_running": flags.contains(&"IGNORE_JOBS"),
-    }))
-}
-
-/// Switches from the widest down to each node.
-fn paths(text: &str) -> Result<BTreeMap<String, Vec<String>>, String> {
-    let keys = ["SwitchName", "Level", "LinkSpeed", "Nodes", "Switches"];
-    let mut above: BTreeMap<String, String> = BTreeMap::new();
-    let mut leaf: BTreeMap<String, String> = BTreeMap::new();
-    for switch in records(text, "SwitchName", &keys, &mut BTreeMap::new()) {
-        let Some(name) = switch.get("SwitchName") else { continue };
-        match switch.get("Switches") {
-            Some(below) => hosts(below)?.into_iter().for_each(|below| _ = above.insert(below, name.into())),
-            None => hosts(switch.get("Nodes").unwrap_or(""))?
-                .into_iter()
-                .for_each(|node| _ = leaf.insert(node, name.into())),
-        }
-    }
-    let path = |switch: &String| {
-        let mut path = vec![switch.clone()];
-        while let Some(wider) = path.last().and_then(|last| above.get(last)).filter(|wider| !path.contains(wider)) {
-            path.push(wider.clone());
-        }
-        path.reverse();
-        path
-    };
-    Ok(leaf.iter().map(|(node, switch)| (node.clone(), path(switch))).collect())
 }
 
 /// When the backfill last looked, seconds from an instant; none: sdiag does not say it, or it has not looked yet.
@@ -448,7 +255,8 @@ fn scheduler(config: &str, backfilled: Option<f64>) -> Value {
         all.split(',').find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse::<f64>().ok())
     };
     let Some(kind) = of("SchedulerType") else { return Value::Null };
-    let backfill = kind == "sched/backfill";
+    // An interval of -1 turns it off.
+    let backfill = kind == "sched/backfill" && parameter("bf_interval") != Some(-1.0);
     json!({
         "kind": kind,
         "order": if of("PriorityType") == Some("priority/multifactor") { "priority" } else { "fifo" },
@@ -462,11 +270,11 @@ fn scheduler(config: &str, backfilled: Option<f64>) -> Value {
     })
 }
 
-fn named(
-    all: Vec<Text<'_>>,
+fn named<T>(
+    all: &[Text<'_>],
     key: &str,
-    mut one: impl FnMut(&Text<'_>) -> Result<Value, String>,
-) -> Result<Vec<Value>, String> {
+    mut one: impl FnMut(&Text<'_>) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
     let of = |text: &Text<'_>| one(text).map_err(|why| format!("{key} {}: {why}", text.get(key).unwrap_or("")));
     all.iter().map(of).collect()
 }

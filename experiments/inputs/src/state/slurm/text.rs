@@ -43,7 +43,9 @@ impl<'a> Text<'a> {
 
     /// A field that is a span, in seconds.
     pub(super) fn span(&self, key: &str) -> Result<Option<f64>, String> {
-        let Some(text) = self.get(key).filter(|text| *text != "Partition_Limit") else { return Ok(None) };
+        // A job that began after the controller's clock has run for an INVALID time.
+        let said = self.get(key).filter(|text| !matches!(*text, "Partition_Limit" | "INVALID"));
+        let Some(text) = said else { return Ok(None) };
         span(text).map(Some).ok_or_else(|| format!("{key}: expected a time as 1-02:03:04, found {text:?}"))
     }
 }
