@@ -38,6 +38,7 @@ pub struct SlurmBackfill {
     tick: u64,
     phase: u64,
     resolution: u64,
+    window: u64,
     depth: usize,
     lag: u64,
     place: Place,
@@ -83,6 +84,7 @@ impl Policy for SlurmBackfill {
             tick: config.micros("tick"),
             phase: config.micros("phase"),
             resolution: config.micros("resolution"),
+            window: config.micros("window"),
             depth: config.number("depth") as usize,
             lag: config.micros("lag"),
             place: if config.choice("placement") == "first" { Place::First } else { Place::Neighbours },
@@ -341,7 +343,9 @@ impl SlurmBackfill {
             }
             let Some((at, on)) = planner.earliest(need, limit) else { continue };
             if at > now {
-                planner.reserve(at, limit, &on);
+                if at - now <= self.window {
+                    planner.reserve(at, limit, &on);
+                }
                 continue;
             }
             self.start(cluster, rank.3, &on);
@@ -434,6 +438,15 @@ mod tests {
         // A plan of whole nodes keeps the node from 1,000 s on, and until then the short job may be there.
         let with = r#"{"lag": 0}"#;
         assert_eq!(completion_times::<SlurmBackfill>(with, &[2], &jobs), [1000, 1090, 510, 3080]);
+    }
+
+    #[test]
+    fn what_would_start_beyond_the_window_holds_up_none_behind_it() {
+        // The gang could start at 1,000 s. The long job delays it only where it is planned.
+        let jobs = [(0, 1, 1000), (10, 2, 100), (20, 1, 2000)];
+        let times = |with: &str| completion_times::<SlurmBackfill>(with, &[2], &jobs);
+        assert_eq!(times(r#"{"lag": 0, "window": 1000}"#), [1000, 1090, 3080]);
+        assert_eq!(times(r#"{"lag": 0, "window": 900}"#), [1000, 2120, 2010]);
     }
 
     #[test]

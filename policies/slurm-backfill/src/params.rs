@@ -5,7 +5,7 @@ use sandtable_policy::{Kind, Param};
 const SECONDS: Kind = Kind::Number { min: 0.0, max: 1e6 };
 const WEIGHT: Kind = Kind::Number { min: 0.0, max: 1e9 };
 
-pub const PARAMS: [Param; 25] = [
+pub const PARAMS: [Param; 26] = [
     Param {
         name: "tick",
         kind: SECONDS,
@@ -23,6 +23,12 @@ pub const PARAMS: [Param; 25] = [
         kind: SECONDS,
         default: "60",
         about: "Seconds, Slurm's bf_resolution: plans begin at multiples of it, rounded down, and last that much longer.",
+    },
+    Param {
+        name: "window",
+        kind: Kind::Number { min: 0.0, max: 1e9 },
+        default: "86400",
+        about: "Seconds, Slurm's bf_window: a job that would start later than so long from now is not planned, and holds up none behind it.",
     },
     Param {
         name: "depth",
