@@ -1,7 +1,7 @@
 //! Queues that lend quotas to each other, and take them back, after Kueue.
 //!
-//! Each call offers waiting jobs their turn: the queue of the smallest dominant share with its next job first, cohort by cohort; without fair sharing those that stay
-//! within their quota with it. A job starts if its queue has quota for it, its own or lent; else it preempts the jobs that Kueue names, if it finds a place where
+//! Each call goes on in cycles until nothing more starts. In a cycle each queue offers one job: that of the smallest dominant share with its next job first, cohort by cohort;
+//! without fair sharing that which borrows of the lowest cohort. A job starts if its queue has quota for it, its own or lent; else it preempts the jobs that Kueue names, if it finds a place where
 //! they were. Source: Kueue's rules (commit ff69552): shares ([`tree`]), victims with fair sharing
 //! ([`preempt`]) and without ([`classical`]) and, where the fleet has levels, nodes
 //! ([`topology`]) exact on its own test cases. Otherwise than Kueue: one resource, GPUs of all types together; what queues are guaranteed is their nominal quota, and
@@ -10,6 +10,8 @@
 //! turns at one instant for ever.
 
 mod classical;
+#[cfg(test)]
+mod cycles;
 mod places;
 mod preempt;
 #[cfg(test)]
@@ -167,38 +169,10 @@ impl Policy for KueueLike {
         }
         self.protected.begin(cluster);
         let mut quotas = self.quotas(cluster);
-        let queues = cluster.queues().all().len();
-        let (mut holders, mut refused) = (Holders::new(queues), BTreeSet::new());
         self.waiting.begin(cluster, self.turns(&quotas));
-        while let Some(next) = self.waiting.next() {
-            let job = cluster.job(next.job).clone();
-            let has_quota = job.queue.is_none_or(|queue| quotas.fits(node(queue), &asks(&job)));
-            let found = if has_quota {
-                place(cluster, &job).map(|gpus| (Vec::new(), gpus))
-            } else {
-                self.make_room(cluster, &mut quotas, &job, (&holders, &mut refused))
-            };
-            let Some((victims, gpus)) = found else {
-                if self.strict {
-                    self.waiting.close_queue(next, cluster, self.turns(&quotas));
-                } else {
-                    self.waiting.close(next, cluster, self.turns(&quotas));
-                }
-                continue;
-            };
-            for victim in victims.iter().map(|id| cluster.job(*id)) {
-                victim.queue.into_iter().for_each(|queue| quotas.give_back(node(queue), &holds(victim)));
-            }
-            self.eviction.evict(cluster, &victims);
-            cluster.start(next.job, gpus);
-            self.protected.start(next.job);
-            quotas.take(job.queue.map_or(ROOT, node), &asks(&job));
-            refused.clear();
-            self.waiting.remove(next, cluster, self.turns(&quotas));
-            if !victims.is_empty() {
-                holders = Holders::new(queues);
-                self.waiting.line_up(cluster, self.turns(&quotas));
-            }
+        let mut seen = Seen { holders: Holders::new(cluster.queues().all().len()), refused: BTreeSet::new() };
+        while self.cycle(cluster, &mut quotas, &mut seen) {
+            self.waiting.take_turns(cluster, self.turns(&quotas));
         }
         let ends = if self.preempts() { self.protected.ends(cluster) } else { None };
         if let Some(at) = ends.filter(|_| !self.waiting.is_empty()) {
@@ -218,6 +192,74 @@ impl Policy for KueueLike {
 }
 
 impl KueueLike {
+    /// Offers each queue one turn, as a cycle of Kueue's scheduler does; returns whether anything changed, so that another may find more.
+    fn cycle(&mut self, cluster: &mut Cluster, quotas: &mut Tree, seen: &mut Seen) -> bool {
+        let (mut changed, mut reserved) = (false, Vec::new());
+        while let Some(next) = self.waiting.next() {
+            let job = cluster.job(next.job).clone();
+            let has_quota = job.queue.is_none_or(|queue| quotas.fits(node(queue), &asks(&job)));
+            let found = if has_quota {
+                place(cluster, &job).map(|gpus| (Vec::new(), gpus))
+            } else {
+                self.make_room(cluster, quotas, &job, seen)
+            };
+            let Some((victims, gpus)) = found else {
+                if let Some(queue) = job.queue.filter(|_| !has_quota).map(node) {
+                    let kept = self.reserves(quotas, queue, &job);
+                    quotas.take(queue, &kept);
+                    reserved.push((queue, kept));
+                }
+                match (self.strict, job.queue) {
+                    // It holds up those behind it in the next cycle too, and keeps again what it can use then.
+                    (true, Some(_)) => {}
+                    (true, None) => self.waiting.close_queue(next, cluster, self.turns(quotas)),
+                    (false, _) => self.waiting.close(next, cluster, self.turns(quotas)),
+                }
+                changed |= !self.strict;
+                self.waiting.serve(next, cluster, self.turns(quotas));
+                continue;
+            };
+            changed = true;
+            for victim in victims.iter().map(|id| cluster.job(*id)) {
+                victim.queue.into_iter().for_each(|queue| quotas.give_back(node(queue), &holds(victim)));
+            }
+            self.eviction.evict(cluster, &victims);
+            cluster.start(next.job, gpus);
+            self.protected.start(next.job);
+            quotas.take(job.queue.map_or(ROOT, node), &asks(&job));
+            seen.refused.clear();
+            self.waiting.remove(next, cluster, self.turns(quotas));
+            self.waiting.serve(next, cluster, self.turns(quotas));
+            if !victims.is_empty() {
+                seen.holders = Holders::new(cluster.queues().all().len());
+                self.waiting.line_up(cluster, self.turns(quotas));
+            }
+        }
+        reserved.into_iter().for_each(|(queue, kept)| quotas.give_back(queue, &kept));
+        changed
+    }
+
+    /// What a queue keeps in a cycle for a job that has to wait for others to end: what is left of its own quota, or of what it may borrow if the job may take quota back even to
+    /// borrow it. Nothing where it can take back whatever others borrow, or where no preemption could ever make it fit.
+    ///
+    /// Source: Kueue's `quotaResourcesToReserve` and `CanAlwaysReclaim`.
+    fn reserves(&self, quotas: &Tree, queue: NodeId, job: &Job) -> [i64; 1] {
+        let [asked] = asks(job);
+        let (nominal, used) = (quotas.quota(queue, 0), quotas.used(queue, 0));
+        let while_borrowing = match self.preemption {
+            Preemption::Fair(..) => self.rules.within_tree != Victims::Never,
+            Preemption::Classical(borrowing) => borrowing != WhileBorrowing::Never,
+        };
+        if self.rules.within_tree == Victims::Any || !(asked <= nominal || while_borrowing) {
+            return [0];
+        }
+        let most = match used + asked > nominal {
+            false => Some(nominal),
+            true => quotas.borrowing_limit(queue, 0).map(|limit| nominal + limit),
+        };
+        [most.map_or(asked, |most| asked.min(most - used).max(0))]
+    }
+
     fn preempts(&self) -> bool {
         self.rules != Rules { within_queue: Victims::Never, within_tree: Victims::Never }
     }
@@ -231,7 +273,7 @@ impl KueueLike {
                 quotas.share_with(node(id), queue, &asks(job)).rank()
             } else {
                 // Of a group it is what its queue that comes first does.
-                (!quotas.fits_in_quota(queue, &mut asks(job)), 0)
+                (false, quotas.height_of_fit(queue, &asks(job)))
             };
             (rank, Reverse(job.priority), job.id)
         }
@@ -279,7 +321,7 @@ impl KueueLike {
         cluster: &mut Cluster,
         quotas: &mut Tree,
         job: &Job,
-        (holders, refused): (&Holders, &mut BTreeSet<Refused>),
+        Seen { holders, refused }: &mut Seen,
     ) -> Option<(Vec<JobId>, Vec<GpuId>)> {
         if !self.preempts() {
             return None;
@@ -296,6 +338,7 @@ impl KueueLike {
         if rules.within_queue == Victims::LowerPriority && lowest.is_none_or(|lowest| lowest >= job.priority) {
             rules.within_queue = Victims::Never;
         }
+        let holders = &*holders;
         let of_queue = |queue| holders.of(queue, cluster, &self.protected);
         let by_age = rules.within_queue == Victims::LowerOrNewerEqualPriority;
         let key = (incoming.queue, asks(job), job.priority, by_age.then_some(job.id));
@@ -336,6 +379,12 @@ fn asks(job: &Job) -> [i64; 1] {
 
 fn holds(job: &Job) -> [i64; 1] {
     [milli(job.held.len() as u64 * u64::from(job.share))]
+}
+
+/// What a call has found out about jobs that might be preempted.
+struct Seen {
+    holders: Holders,
+    refused: BTreeSet<Refused>,
 }
 
 /// Jobs that may be preempted, by queue, once they are asked for.

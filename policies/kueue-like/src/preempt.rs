@@ -196,8 +196,9 @@ impl<'a> Search<'a, '_> {
     /// Takes victims until the job fits, of the queue of the largest share first.
     fn first_pass(&mut self, by: Strategy) -> bool {
         let own = self.incoming.queue;
+        // What goes of its own queue does not change whether it has borrowed to get here.
+        let within = !self.borrows_contested(own);
         while let Some(queue) = self.next_queue() {
-            let within = !self.borrows_contested(own);
             if queue == own || within {
                 let reason = if queue == own { Reason::InQueue } else { Reason::Reclamation };
                 if let Some(of) = self.pop(queue)

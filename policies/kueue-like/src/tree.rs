@@ -152,6 +152,11 @@ impl Tree {
         self.nodes[at].own[column].nominal
     }
 
+    /// The most of a column that a node may borrow; none: all that others lend.
+    pub fn borrowing_limit(&self, at: NodeId, column: usize) -> Option<i64> {
+        self.nodes[at].own[column].borrowing_limit
+    }
+
     /// A node's own quota of a column and what its children lend.
     pub fn quota(&self, at: NodeId, column: usize) -> i64 {
         self.nodes[at].quota[column]
@@ -166,6 +171,24 @@ impl Tree {
             *amount = (*amount - (self.kept(at, column) - used).max(0)).max(0);
         }
         fits
+    }
+
+    /// The height of the lowest cohort within whose quota a queue can take amounts; 0: within its own. Where there is none, that of the root.
+    ///
+    /// Source: Kueue's `FindHeightOfLowestSubtreeThatFits`.
+    pub fn height_of_fit(&self, queue: NodeId, amounts: &[i64]) -> u64 {
+        let (mut rest, mut highest) = (amounts.to_vec(), queue);
+        for at in self.path(queue) {
+            if self.fits_in_quota(at, &mut rest) {
+                return self.height(at);
+            }
+            highest = at;
+        }
+        self.height(highest)
+    }
+
+    fn height(&self, at: NodeId) -> u64 {
+        self.children(at).iter().map(|child| self.height(*child) + 1).max().unwrap_or(0)
     }
 
     /// Whether a node uses more of a column than its quota.

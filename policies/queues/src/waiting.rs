@@ -50,6 +50,8 @@ pub struct Waiting<T> {
     queues: Vec<Vec<Shape>>,
     /// Likewise; the last is the top.
     lines: Vec<Line<T>>,
+    /// By queue: whether it has had its turn, for policies that give each queue one before any has another.
+    served: Vec<bool>,
     jobs: usize,
     /// Whether any job has asked for a part of a GPU: there may be room for it where none is free.
     fractions: bool,
@@ -61,6 +63,7 @@ impl<T: Ord + Copy> Waiting<T> {
         Waiting {
             queues: (0..=queues).map(|_| Vec::new()).collect(),
             lines: (0..=queues).map(|_| Line::EMPTY).collect(),
+            served: vec![false; queues],
             jobs: 0,
             fractions: false,
         }
@@ -103,7 +106,21 @@ impl<T: Ord + Copy> Waiting<T> {
     /// A new pass: every job may find a place.
     pub fn begin(&mut self, cluster: &Cluster, turn: impl Fn(&Cluster, QueueId, &Job) -> T) {
         self.queues.iter_mut().flatten().for_each(|shape| shape.open = true);
+        self.take_turns(cluster, turn);
+    }
+
+    /// Every queue may have another turn.
+    pub fn take_turns(&mut self, cluster: &Cluster, turn: impl Fn(&Cluster, QueueId, &Job) -> T) {
+        self.served.fill(false);
         self.line_up(cluster, turn);
+    }
+
+    /// The queue of this job has had its turn: others come first until [`Waiting::take_turns`]. Jobs in no queue take no turns.
+    pub fn serve(&mut self, next: Next, cluster: &Cluster, turn: impl Fn(&Cluster, QueueId, &Job) -> T) {
+        if let Some(served) = self.served.get_mut(next.queue) {
+            *served = true;
+            self.refresh(next.queue, cluster, turn);
+        }
     }
 
     /// Lines all queues up anew: what several of them hold has changed.
@@ -174,6 +191,9 @@ impl<T: Ord + Copy> Waiting<T> {
     }
 
     fn first_of(&self, queue: usize) -> Option<Next> {
+        if self.served.get(queue).is_some_and(|served| *served) {
+            return None;
+        }
         let open = self.queues[queue].iter().enumerate().filter(|(_, shape)| shape.open);
         let first = open.filter_map(|(shape, of)| Some((*of.jobs.first()?, shape))).min();
         first.map(|(stand, shape)| Next { job: stand.1, stand, queue, shape })
