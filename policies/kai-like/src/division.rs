@@ -50,7 +50,12 @@ fn divide_among(mut left: f64, members: &[usize], claims: &[Claim], shares: &mut
             let fair = of_round * (claims[at].weight / weights);
             let wanted = claims[at].usable - shares[at];
             let gets = if wanted <= fair { wanted } else { fair.floor() };
-            fractions[at] = if wanted <= fair { 0.0 } else { fair - gets };
+            if wanted <= fair {
+                fractions[at] = 0.0;
+            } else if fair > gets {
+                // A later round in which it comes out whole leaves the fraction of an earlier one.
+                fractions[at] = fair - gets;
+            }
             again |= wanted < fair;
             shares[at] += gets;
             left -= gets;
@@ -85,6 +90,9 @@ mod tests {
         let claim = |weight: f64, usable: f64| Claim { priority: 0, guaranteed: 0.0, weight, usable };
         // 10 by 2:1:1 is 5, 2.5, 2.5: whole GPUs first, then one to the first of the largest fractions.
         assert_eq!(divide(10.0, &[claim(2.0, 20.0), claim(1.0, 20.0), claim(1.0, 20.0)]), (vec![5.0, 3.0, 2.0], 0.0));
+        // In a second round the third has a whole one; its 3/4 of the first still come before the halves of the others.
+        let four = [claim(1.0, 1.0), claim(1.0, 20.0), claim(2.0, 20.0), claim(4.0, 1.0)];
+        assert_eq!(divide(3.0, &four), (vec![0.0, 0.0, 2.0, 1.0], 0.0));
         // What the first does not use is divided anew.
         assert_eq!(divide(9.0, &[claim(2.0, 1.0), claim(1.0, 20.0)]), (vec![1.0, 8.0], 0.0));
     }

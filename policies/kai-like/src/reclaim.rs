@@ -1,6 +1,7 @@
 //! Which jobs let GPUs go for one that waits: of queues above their fair share, or of its own queue.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
 
 use sandtable_policy::{Cluster, Job, JobId, Kind, NEVER, Param, QueueId, host};
 use sandtable_queues::Protected;
@@ -9,7 +10,7 @@ use crate::shares::Shares;
 
 /// What a job may take from other queues.
 pub struct Offer {
-    /// Jobs, in the order in which they are to go, which is that of [`Order`].
+    /// Jobs, in the order in which they are to go, which is that of [`Line`].
     pub jobs: Vec<JobId>,
     /// Below each group that the job shares with one of them: its own queue or group, that of the other, and what the latter holds.
     sides: BTreeSet<(QueueId, QueueId, u64)>,
@@ -29,40 +30,110 @@ pub fn from_others(cluster: &Cluster, shares: &Shares, job: &Job, (protected, or
     let mut offer = Offer { jobs: Vec::new(), sides: BTreeSet::new() };
     let (tree, asks, Some(own)) = (cluster.queues(), job.asked_milli(), job.queue) else { return offer };
     let ours: Vec<QueueId> = tree.path(own).collect();
-    let useful = |other: &&Job| job.gpu_types.contains(&cluster.type_of(other));
-    // What each queue had before this plan, once those before have gone.
-    let mut left: BTreeMap<QueueId, u64> = BTreeMap::new();
+    let mut line = Line::new(cluster, shares);
     for started in protected.started().map(|id| cluster.job(id)) {
-        for id in started.queue.into_iter().flat_map(|queue| tree.path(queue)) {
-            *left.entry(id).or_insert_with(|| tree.held(id)) -= held_milli(started);
+        line.goes(started);
+    }
+    let sides = |queue: QueueId| {
+        let theirs = tree.path(queue).take_while(|id| !ours.contains(id)).last()?;
+        let group = tree.queue(theirs).parent;
+        Some((ours.iter().copied().find(|id| tree.queue(*id).parent == group)?, theirs))
+    };
+    // What a queue has left only shrinks: where it gives no job, it gives none after that.
+    let gives = |line: &Line<'_>, mine: QueueId, theirs: QueueId| {
+        let stays_guaranteed = tree.held(mine) + asks <= tree.guaranteed(mine);
+        let (rest, fair) = (line.left(theirs), shares.fair(theirs).min(tree.limit(theirs)));
+        rest > fair || (stays_guaranteed && rest > tree.guaranteed(theirs))
+    };
+    for queue in order.queues.iter().copied().filter(|queue| *queue != own) {
+        if sides(queue).is_some_and(|(mine, theirs)| gives(&line, mine, theirs)) {
+            let useful = |id: &JobId| job.gpu_types.contains(&cluster.type_of(cluster.job(*id)));
+            line.join(queue, Box::new(order.jobs(cluster, protected, queue).filter(useful)));
         }
     }
-    for queue in order.queues.iter().copied().filter(|queue| *queue != own) {
-        let Some(theirs) = tree.path(queue).take_while(|id| !ours.contains(id)).last() else { continue };
-        let group = tree.queue(theirs).parent;
-        let Some(mine) = ours.iter().copied().find(|id| tree.queue(*id).parent == group) else { continue };
-        let stays_guaranteed = tree.held(mine) + asks <= tree.guaranteed(mine);
-        let fair = shares.fair(theirs).min(tree.limit(theirs));
-        let gives = |left: &BTreeMap<QueueId, u64>| {
-            let rest = left.get(&theirs).copied().unwrap_or_else(|| tree.held(theirs));
-            rest > fair || (stays_guaranteed && rest > tree.guaranteed(theirs))
-        };
-        // What is left only shrinks: where a queue gives no job, it gives none after that.
-        if !gives(&left) {
+    while let Some(queue) = line.last() {
+        let Some((mine, theirs)) = sides(queue).filter(|(mine, theirs)| gives(&line, *mine, *theirs)) else {
+            line.leave(queue);
             continue;
-        }
-        for other in order.jobs(cluster, protected, queue).map(|id| cluster.job(id)).filter(useful) {
-            for id in tree.path(queue) {
-                *left.entry(id).or_insert_with(|| tree.held(id)) -= held_milli(other);
-            }
-            offer.jobs.push(other.id);
-            offer.sides.insert((mine, theirs, tree.held(theirs)));
-            if !gives(&left) {
-                break;
-            }
-        }
+        };
+        offer.sides.insert((mine, theirs, tree.held(theirs)));
+        offer.jobs.extend(line.pop(queue));
     }
     offer
+}
+
+/// The jobs of a queue that may go, the first one first.
+type Jobs<'a> = Peekable<Box<dyn Iterator<Item = JobId> + 'a>>;
+
+/// Queues by where they would stand without the jobs that went before and the next one of theirs: that which is served last gives the next job.
+///
+/// Source: KAI-Scheduler, `jobs_order_by_queue.go` with victims.
+struct Line<'a> {
+    cluster: &'a Cluster,
+    shares: &'a Shares,
+    /// Of queues that still give jobs.
+    jobs: BTreeMap<QueueId, Jobs<'a>>,
+    /// By queue or group: what the jobs that went held.
+    gone: BTreeMap<QueueId, u64>,
+}
+
+impl<'a> Line<'a> {
+    fn new(cluster: &'a Cluster, shares: &'a Shares) -> Line<'a> {
+        Line { cluster, shares, jobs: BTreeMap::new(), gone: BTreeMap::new() }
+    }
+
+    fn join(&mut self, queue: QueueId, jobs: Box<dyn Iterator<Item = JobId> + 'a>) {
+        let mut jobs = jobs.peekable();
+        if jobs.peek().is_some() {
+            self.jobs.insert(queue, jobs);
+        }
+    }
+
+    fn leave(&mut self, queue: QueueId) {
+        self.jobs.remove(&queue);
+    }
+
+    /// The next job of a queue, which goes.
+    fn pop(&mut self, queue: QueueId) -> Option<JobId> {
+        let jobs = self.jobs.get_mut(&queue)?;
+        let next = jobs.next();
+        if jobs.peek().is_none() {
+            self.jobs.remove(&queue);
+        }
+        next.inspect(|id| self.goes(self.cluster.job(*id)))
+    }
+
+    fn goes(&mut self, job: &Job) {
+        for id in job.queue.into_iter().flat_map(|queue| self.cluster.queues().path(queue)) {
+            *self.gone.entry(id).or_insert(0) += held_milli(job);
+        }
+    }
+
+    /// What a queue or group holds without the jobs that went.
+    fn left(&self, queue: QueueId) -> u64 {
+        self.cluster.queues().held(queue).saturating_sub(self.gone.get(&queue).copied().unwrap_or(0))
+    }
+
+    /// The queue that is served last of those that still give jobs, group by group.
+    fn last(&mut self) -> Option<QueueId> {
+        let next: BTreeMap<QueueId, u64> = self
+            .jobs
+            .iter_mut()
+            .filter_map(|(queue, jobs)| Some((*queue, held_milli(self.cluster.job(*jobs.peek()?)))))
+            .collect();
+        self.last_of(None, &next).map(|(queue, _)| queue)
+    }
+
+    /// That of a group, and what its next job holds.
+    fn last_of(&self, group: Option<QueueId>, next: &BTreeMap<QueueId, u64>) -> Option<(QueueId, u64)> {
+        let tree = self.cluster.queues();
+        let members = tree.of_group(group).iter().filter_map(|id| {
+            let of_queue = next.get(id).map(|held| (*id, *held));
+            let (queue, held) = of_queue.or_else(|| self.last_of(Some(*id), next))?;
+            Some((self.shares.turn(tree, *id, self.left(*id).saturating_sub(held), 0), *id, (queue, held)))
+        });
+        members.max_by_key(|(turn, id, _)| (*turn, *id)).map(|(.., found)| found)
+    }
 }
 
 /// Thousandths of a GPU that a job holds, as its queue counts them.
@@ -189,5 +260,64 @@ impl Order {
             return Box::new(all.filter(|id| protected.may_go(cluster, cluster.job(*id))));
         };
         Box::new(sorted.get(&queue).into_iter().flatten().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sandtable_policy::driver::Driver;
+    use sandtable_policy::testing::{arrival, demand, setup};
+    use sandtable_policy::{
+        Action, Arrival, Batch, ChangeCause, Event, Fresh, Introductions, JobPhase, NEVER, PhaseChange, Queue, Setup,
+        Trigger,
+    };
+
+    use crate::KaiLike;
+
+    #[test]
+    fn the_queue_that_would_be_served_last_gives_the_next_job() {
+        let names = ["a", "b", "c"];
+        let queues = names.iter().zip(0..).map(|(name, id)| Queue {
+            id,
+            name: (*name).into(),
+            parent: None,
+            guaranteed: 0.0,
+            weight: 1.0,
+            limit: f64::INFINITY,
+            priority: 0,
+        });
+        let setup = Setup { queues: queues.collect(), ..setup("{}", &[9], 1000) };
+        let (mut driver, _) = Driver::<KaiLike>::new(setup).expect("a policy");
+        let came = |job, class, queue, now| Event::JobArrived(Arrival { queue, ..arrival(job, class, now) });
+        let mut call = |now, new: Introductions, events: Vec<Event>| {
+            let batch = Batch { seq: now, now, trigger: Trigger::Event, fresh: Fresh::all(), events };
+            driver.decide(&batch, new).expect("a plan").actions
+        };
+        // Five jobs of `a` and four of `b` run, of one GPU each.
+        let held: Vec<Event> = (0..9).map(|job| came(job, 0, u32::from(job >= 5), 1)).collect();
+        let new = Introductions {
+            classes: vec![demand(1), demand(2)],
+            users: vec![String::new()],
+            ..Introductions::default()
+        };
+        assert_eq!(call(1, new, held).len(), 9);
+        let runs = |job| {
+            let change =
+                PhaseChange { job, phase: JobPhase::Running, at: 1, cause: ChangeCause::Asked, remaining: NEVER };
+            Event::JobChanged(change)
+        };
+        let now = 10_000_000;
+        let waiting = [came(9, 1, 2, now), came(10, 0, 2, now)];
+        let actions = call(now, Introductions::default(), (0..9).map(runs).chain(waiting).collect());
+        let told: Vec<String> = actions
+            .into_iter()
+            .filter_map(|action| match action {
+                Action::Preempt(of) => Some(format!("-{}", of.job)),
+                Action::Start(of) => Some(format!("+{}", of.job)),
+                _ => None,
+            })
+            .collect();
+        // `a` gives its latest, and with four jobs each the younger queue is served last.
+        assert_eq!(told, ["-4", "-8", "+9", "-3", "+10"]);
     }
 }

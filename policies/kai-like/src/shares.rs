@@ -15,7 +15,7 @@ pub struct Shares {
 }
 
 /// Where a queue stands in its group: the least is served first. Whether it is above its fair share; whether its next job leaves what it
-/// is guaranteed; the higher priority; the smaller part of its share with that job, then without; the smaller share. Parts
+/// is guaranteed; the higher priority; the smaller part of what it [may have](Shares::most) with that job, then without; the smaller of that. Parts
 /// are by their bits, which order numbers of at least 0.
 pub type Turn = (bool, bool, Reverse<i32>, u64, u64, u64);
 
@@ -56,10 +56,16 @@ impl Shares {
         self.fair[queue as usize]
     }
 
+    /// What a queue may have when queues are put in order: its fair share, or what it is guaranteed where that is more, up to its limit.
+    ///
+    /// Source: KAI-Scheduler's `GetAllocatableShare`.
+    fn most(&self, tree: &QueueTree, queue: QueueId) -> u64 {
+        self.fair(queue).max(tree.guaranteed(queue)).min(tree.limit(queue))
+    }
+
     /// What a queue has over its fair share.
     pub fn ratio(&self, has: u64, queue: QueueId) -> f64 {
-        let fair = self.fair(queue);
-        if fair > 0 { has as f64 / fair as f64 } else { has as f64 / 1000.0 * WITHOUT_SHARE }
+        part(has, self.fair(queue))
     }
 
     /// Whether a job may start in its queue: within the limits, and what may not be taken back within what is guaranteed.
@@ -76,14 +82,18 @@ impl Shares {
 
     /// Where queues stand, for [`sandtable_queues::Waiting`].
     pub fn turns(&self) -> impl Fn(&Cluster, QueueId, &Job) -> Turn {
-        |cluster, id, job| self.turn(cluster.queues(), id, job.asked_milli())
+        |cluster, id, job| self.turn(cluster.queues(), id, cluster.queues().held(id), job.asked_milli())
     }
 
-    /// Where a queue stands whose next job asks for so much.
-    fn turn(&self, tree: &QueueTree, id: QueueId, asks: u64) -> Turn {
-        let (held, fair) = (tree.held(id), self.fair(id));
-        let part = |has: u64| self.ratio(has, id).to_bits();
+    /// Where a queue stands that holds so much and whose next job asks for so much.
+    pub fn turn(&self, tree: &QueueTree, id: QueueId, held: u64, asks: u64) -> Turn {
+        let most = self.most(tree, id);
+        let part = |has: u64| part(has, most).to_bits();
         let priority = Reverse(tree.queue(id).priority);
-        (held > fair, held + asks > tree.guaranteed(id), priority, part(held + asks), part(held), fair)
+        (held > self.fair(id), held + asks > tree.guaranteed(id), priority, part(held + asks), part(held), most)
     }
+}
+
+fn part(has: u64, of: u64) -> f64 {
+    if of > 0 { has as f64 / of as f64 } else { has as f64 / 1000.0 * WITHOUT_SHARE }
 }
