@@ -155,7 +155,7 @@ impl Policy for Similarity {
                 self.waiting.insert((job.submitted, job.id));
             }
         }
-        if batch.trigger == Trigger::Round && !self.waiting.is_empty() {
+        if batch.trigger == Trigger::Round {
             self.rematch(cluster);
         }
         self.start_what_fits(cluster);
@@ -178,6 +178,7 @@ impl Similarity {
             }
         }
         loop {
+            self.guard(cluster);
             let order: Vec<JobId> = self.waiting.iter().take(self.window).map(|(_, id)| *id).collect();
             let window: Vec<&Job> = order.iter().map(|id| cluster.job(*id)).collect();
             let mut room = Room::now(cluster);
@@ -188,7 +189,6 @@ impl Similarity {
             let Some(Chosen { at, place, .. }) = chosen else { break };
             self.start(cluster, order[at], &place);
         }
-        self.guard(cluster);
     }
 
     fn start(&mut self, cluster: &mut Cluster, id: JobId, place: &Place) {
@@ -210,7 +210,7 @@ impl Similarity {
     }
 
     /// All unfinished jobs find their places anew, those with the longest to go first; a job that changes its place is
-    /// preempted.
+    /// preempted. What shares GPUs with a job that stays, stays beside it.
     fn rematch(&mut self, cluster: &mut Cluster) {
         let mut jobs: Vec<JobId> = cluster.holders().filter(|job| job.may_be_moved()).map(|job| job.id).collect();
         jobs.extend(self.waiting.iter().map(|(_, id)| *id));
@@ -220,6 +220,7 @@ impl Similarity {
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut order: Vec<JobId> = order.into_iter().map(|(_, id)| id).collect();
         let mut room = Room::without(cluster, Job::may_be_moved);
+        room.kept = self.kept;
         let mut places: BTreeMap<JobId, Place> = BTreeMap::new();
         let bonus = self.bonus;
         loop {
@@ -229,7 +230,14 @@ impl Similarity {
             let chosen = choose(self.rule, &window, &room, &self.names, oracle, draws, stay);
             let Some(Chosen { at, place, .. }) = chosen else { break };
             room.take(&place);
-            places.insert(order.remove(at), place);
+            let job = cluster.job(order.remove(at));
+            if job.holds() && place == place_of(cluster, job) {
+                let beside: BTreeSet<JobId> =
+                    job.held.iter().flat_map(|gpu| cluster.residents(*gpu)).copied().collect();
+                order.retain(|other| !beside.contains(other));
+                places.extend(beside.iter().map(|other| (*other, place_of(cluster, cluster.job(*other)))));
+            }
+            places.insert(job.id, place);
         }
         let stays = |job: &Job| places.get(&job.id).is_some_and(|place| *place == place_of(cluster, job));
         let leave: Vec<JobId> =
@@ -254,7 +262,8 @@ impl Similarity {
         for id in order {
             let job = cluster.job(id);
             let able = |other: &&Job| {
-                let free = |gpu: &u32| cluster.residents(*gpu).len() == 1 && cluster.takes(job, *gpu, 2);
+                let open = |gpu: u32| self.kept.is_none_or(|(head, node)| head == id || node != cluster.node(gpu));
+                let free = |gpu: &u32| cluster.residents(*gpu).len() == 1 && cluster.takes(job, *gpu, 2) && open(*gpu);
                 other.phase == JobPhase::Running && other.gpus == job.gpus && other.held.iter().all(free)
             };
             let allowed = |other: &&Job| job.gpu_types.contains(&cluster.type_of(other));

@@ -4,9 +4,11 @@ use std::path::Path;
 use super::*;
 use sandtable_needs::needs;
 use sandtable_policy::driver::Driver;
-use sandtable_policy::testing::{self, arrivals, data, demand};
+use sandtable_policy::host::{Host, stand_in};
+use sandtable_policy::testing::{self, arrival, arrivals, data, demand};
 use sandtable_policy::{
-    Action, Communication, Event, GpuType, ModelFacts, Node, Sharing, Throughput, Topology, WorkloadProfile,
+    Action, Arrival, ChangeCause, Communication, Event, Fresh, GpuId, GpuType, Introductions, JobEnd, ModelFacts,
+    NEVER, Node, PhaseChange, Sharing, Throughput, Topology, WorkloadProfile,
 };
 
 /// Rows of a CSV as maps.
@@ -276,4 +278,153 @@ fn a_stranger_is_judged_by_the_regression_too() {
     assert!((blended[1] - nearest[1]).abs() < 0.5, "{blended:?} {nearest:?}");
     let kin = table.like("near", "r3", &[3.1]).expect("a likeness");
     assert!(!kin.unseen);
+}
+
+/// Every job has an hour left, uses a tenth of a GPU, and runs beside another at full speed.
+struct AnHour;
+
+impl Host for AnHour {
+    fn estimate(&self, what: Quantity, jobs: &[JobId], _: &[GpuTypeId]) -> Vec<f64> {
+        vec![if what == Quantity::Remaining { 3600.0 } else { 0.1 }; jobs.len()]
+    }
+
+    fn pair_speed(&self, _: GpuTypeId, jobs: &[JobId], _: &[Vec<JobId>]) -> Vec<f64> {
+        vec![1.0; jobs.len()]
+    }
+}
+
+/// A policy on nodes of these types and GPUs, and batches for it.
+struct Desk {
+    driver: Driver<Similarity>,
+    now: Instant,
+    told: Vec<Event>,
+    jobs: u32,
+    sharing: bool,
+}
+
+impl Desk {
+    /// Two references, which gain alike from both types: jobs of no workload are as good on each.
+    fn new(config: &str, nodes: &[(GpuTypeId, u32)], sharing: bool) -> Desk {
+        stand_in(Box::new(AnHour));
+        let gpus: Vec<u32> = nodes.iter().map(|(_, gpus)| *gpus).collect();
+        let mut setup = testing::setup(config, &gpus, 1000);
+        let how = if sharing { Sharing::Packed(2) } else { Sharing::Exclusive };
+        let kind = |id: u32| GpuType {
+            id,
+            name: ["fast", "slow"][id as usize].into(),
+            memory_mib: 16_384,
+            sharing: how.clone(),
+        };
+        setup.topology.gpu_types = vec![kind(0), kind(1)];
+        for (node, (kind, _)) in setup.topology.nodes.iter_mut().zip(nodes) {
+            node.gpu_type = *kind;
+        }
+        let models =
+            [("cnn", [7.0, 9.0, 7.0, 7.0, 2.0, 1.0], [4.0, 1.0]), ("rnn", [6.0, 8.0, 6.0, 6.0, 1.0, 1.5], [1.0, 1.0])];
+        setup.references =
+            models.iter().map(|(model, features, rates)| workload(&reference(model, features, rates), true)).collect();
+        let (driver, _) = Driver::<Similarity>::new(setup).expect("a policy");
+        Desk { driver, now: 0, told: Vec::new(), jobs: 0, sharing }
+    }
+
+    /// Jobs of the model that gains most from the fast type arrive, of these many GPUs.
+    fn submit(&mut self, gpus: &[u32]) -> Introductions {
+        let mut new = Introductions::default();
+        if self.jobs == 0 {
+            new.classes = vec![demand(1), demand(2)];
+            let classes = new.classes.iter_mut();
+            classes.for_each(|class| class.share_milli = if self.sharing { 500 } else { 1000 });
+            new.users = vec![String::new()];
+            let features = [7.0, 9.0, 7.0, 7.0, 2.0, 1.0];
+            new.workloads = vec![workload(&reference("cnn", &features, &[]), false)];
+        }
+        for gpus in gpus {
+            let told = arrival(self.jobs, *gpus - 1, self.now);
+            self.told.push(Event::JobArrived(Arrival { workload: 0, ..told }));
+            self.jobs += 1;
+        }
+        new
+    }
+
+    fn ends(&mut self, job: JobId) {
+        self.told.push(Event::JobEnded(JobEnd { job, at: self.now }));
+    }
+
+    /// Calls the policy: jobs that it starts and their GPUs, and jobs that it preempts, which are queued at once.
+    fn call(&mut self, trigger: Trigger, new: Introductions) -> (Vec<(JobId, Vec<GpuId>)>, Vec<JobId>) {
+        let events = std::mem::take(&mut self.told);
+        let batch = Batch { seq: self.now, now: self.now, trigger, fresh: Fresh::all(), events };
+        let plan = self.driver.decide(&batch, new).expect("a plan");
+        let (mut starts, mut preempted) = (Vec::new(), Vec::new());
+        for action in plan.actions {
+            let (job, phase) = match action {
+                Action::Start(start) => {
+                    starts.push((start.job, start.gpus));
+                    (start.job, JobPhase::Running)
+                }
+                Action::Preempt(preempt) => {
+                    preempted.push(preempt.job);
+                    (preempt.job, JobPhase::Queued)
+                }
+                Action::SetTimer(_) => continue,
+                other => panic!("{other:?}"),
+            };
+            let change = PhaseChange { job, phase, at: self.now, cause: ChangeCause::Asked, remaining: NEVER };
+            self.told.push(Event::JobChanged(change));
+        }
+        (starts, preempted)
+    }
+}
+
+const HOUR: Instant = 3_600_000_000;
+
+#[test]
+fn a_head_that_has_waited_long_enough_keeps_a_node_before_others_are_started() {
+    let mut desk = Desk::new("{}", &[(0, 2)], false);
+    let new = desk.submit(&[1, 1, 2, 1]);
+    assert_eq!(desk.call(Trigger::Event, new).0, [(0, vec![0]), (1, vec![1])]);
+    desk.now = 3 * HOUR;
+    desk.ends(0);
+    assert_eq!(desk.call(Trigger::Event, Introductions::default()).0, [], "the GPU is kept for job 2");
+    desk.now = 4 * HOUR;
+    desk.ends(1);
+    assert_eq!(desk.call(Trigger::Event, Introductions::default()).0, [(2, vec![0, 1])]);
+}
+
+#[test]
+fn what_is_kept_for_the_head_takes_no_partner_of_a_job_there() {
+    let mut desk = Desk::new("{\"packing\": true}", &[(0, 1), (0, 2)], true);
+    let new = desk.submit(&[1, 1, 1]);
+    assert_eq!(desk.call(Trigger::Event, new).0, [(0, vec![0]), (1, vec![1]), (2, vec![2])]);
+    let new = desk.submit(&[2]);
+    desk.now = 1;
+    desk.call(Trigger::Event, new);
+    desk.now = 3 * HOUR;
+    let new = desk.submit(&[1, 1]);
+    assert_eq!(desk.call(Trigger::Event, new).0, [(4, vec![0])], "the node of two GPUs is kept for job 3");
+}
+
+#[test]
+fn a_round_moves_a_job_to_the_type_that_it_gains_most_from_while_none_waits() {
+    let mut desk = Desk::new("{\"round\": 360}", &[(0, 1), (1, 1)], false);
+    let new = desk.submit(&[1, 1]);
+    assert_eq!(desk.call(Trigger::Event, new).0, [(0, vec![0]), (1, vec![1])]);
+    desk.now = HOUR / 20;
+    desk.ends(0);
+    desk.call(Trigger::Event, Introductions::default());
+    desk.now = HOUR / 10;
+    assert_eq!(desk.call(Trigger::Round, Introductions::default()).1, [1]);
+    assert_eq!(desk.call(Trigger::Timer, Introductions::default()).0, [(1, vec![0])]);
+}
+
+#[test]
+fn two_jobs_of_one_gpu_stay_together_in_a_round() {
+    let mut desk = Desk::new("{\"round\": 360, \"packing\": true}", &[(0, 1), (1, 1)], true);
+    let new = desk.submit(&[1, 1]);
+    assert_eq!(desk.call(Trigger::Event, new).0, [(0, vec![0]), (1, vec![1])]);
+    desk.now = 1;
+    let new = desk.submit(&[1]);
+    assert_eq!(desk.call(Trigger::Event, new).0, [(2, vec![0])]);
+    desk.now = HOUR / 10;
+    assert_eq!(desk.call(Trigger::Round, Introductions::default()), (vec![], vec![]));
 }
