@@ -5,8 +5,12 @@ use sandtable_elastic::knapsack::{Candidate, deal};
 use sandtable_elastic::reclaim::{Deal, Place, Victim};
 use sandtable_elastic::{ElasticJob, Reclaim, Round, Rules};
 use sandtable_needs::needs;
-use sandtable_policy::testing::{data, refusal};
-use sandtable_policy::{Config, Draws, Elasticity, NodeId, Policy, Sample};
+use sandtable_policy::driver::Driver;
+use sandtable_policy::testing::{arrival, data, demand, refusal, setup};
+use sandtable_policy::{
+    Action, Batch, Config, Demand, Draws, Elasticity, Event, Fresh, Introductions, JobEnd, NodeId, Policy, Pool,
+    Sample, Service, Setup, Trigger,
+};
 use serde_json::Value;
 
 use crate::{Ats, train};
@@ -180,4 +184,34 @@ fn the_sum_of_speedups_is_no_less_than_a_greedy_ones() {
         assert!(counts.iter().sum::<u32>() <= gpus);
         assert!(worth(&counts) >= worth(&greedy) - 1e-9);
     }
+}
+
+#[test]
+fn a_task_that_waits_for_a_gpu_of_another_service_gets_it_when_its_protection_ends() {
+    const SECOND: u64 = 1_000_000;
+    let service = |id: u32| Service { id, name: format!("s{id}"), cold_start: SECOND, stays_loaded: true };
+    let mut setup = Setup { services: vec![service(0), service(1)], ..setup("{}", &[1], 1000) };
+    setup.topology.nodes[0].pool = Pool::Inference;
+    let (mut driver, _) = Driver::<Ats>::new(setup).expect("a policy");
+    let mut call = |seconds: u64, new: Introductions, event: Option<Event>| {
+        let trigger = if event.is_some() { Trigger::Event } else { Trigger::Timer };
+        let events = event.into_iter().collect();
+        let batch = Batch { seq: seconds, now: seconds * SECOND, trigger, fresh: Fresh::all(), events };
+        driver.decide(&batch, new).expect("a plan").actions
+    };
+    let serves = |service: u32| Demand { service: Some(service), ..demand(1) };
+    let new = Introductions { classes: vec![serves(0), serves(1)], users: vec![String::new()], ..Default::default() };
+    let starts = |actions: &[Action], of: u32| {
+        actions.iter().any(|action| matches!(action, Action::Start(start) if start.job == of))
+    };
+    let task = |job: u32, seconds: u64| Some(Event::JobArrived(arrival(job, job, seconds * SECOND)));
+    assert!(starts(&call(1, new, task(0, 1)), 0));
+    // Its GPU is kept for 30 s, until 41.
+    call(11, Introductions::default(), Some(Event::JobEnded(JobEnd { job: 0, at: 11 * SECOND })));
+    let waits = call(12, Introductions::default(), task(1, 12));
+    assert!(!starts(&waits, 1));
+    let timer =
+        waits.iter().find_map(|action| if let Action::SetTimer(timer) = action { Some(timer.at) } else { None });
+    assert_eq!(timer, Some(41 * SECOND));
+    assert!(starts(&call(41, Introductions::default(), None), 1));
 }

@@ -152,7 +152,9 @@ impl Chooser {
             let (score, tasks) = self.score(cluster, job, place.node);
             scored.push((score, tasks, place));
         }
-        scored.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.node.cmp(&b.2.node)));
+        // Scores closer than 1e-12 are equal: the sum of a node's residents depends on their order.
+        let rounded = |score: f64| (score * 1e12).round();
+        scored.sort_by(|a, b| rounded(a.0).total_cmp(&rounded(b.0)).then(a.1.cmp(&b.1)).then(a.2.node.cmp(&b.2.node)));
         scored.into_iter().map(|(_, _, place)| place).collect()
     }
 

@@ -130,11 +130,11 @@ impl ElasticScheduler {
             self.leave_to_tasks(&mut wants, &places);
         }
         self.enact(cluster, wants, &places);
-        if self.rules.compat
-            && !self.serving.pending.is_empty()
-            && let Some(at) = self.serving.next_asleep(batch.now)
-        {
-            cluster.set_timer(at, at);
+        if !self.serving.pending.is_empty() {
+            match self.rules.compat {
+                true => self.serving.next_look(batch.now).into_iter().for_each(|at| cluster.set_timer(at, at)),
+                false => self.serving.next_asleep(batch.now).into_iter().for_each(|at| cluster.call_by(at)),
+            }
         }
         Ok(())
     }

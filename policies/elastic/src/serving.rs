@@ -110,9 +110,14 @@ impl Serving {
 
     /// When DeepBoot's simulator looks again for a task that waits: the next second, if a pod sleeps, else when one falls
     /// asleep.
-    pub(crate) fn next_asleep(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn next_look(&self, now: Instant) -> Option<Instant> {
         let second = (now / 1_000_000 + 1) * 1_000_000;
         self.pods.iter().filter(|pod| pod.task.is_none()).map(|pod| pod.until.max(second)).min()
+    }
+
+    /// When the next pod falls asleep, whose GPU a task of another service may then have.
+    pub(crate) fn next_asleep(&self, now: Instant) -> Option<Instant> {
+        self.pods.iter().filter(|pod| pod.task.is_none() && pod.until > now).map(|pod| pod.until).min()
     }
 
     /// Pods of which others may have the GPU.

@@ -135,23 +135,25 @@ impl PredictedCluster {
         }
     }
 
-    /// What is predicted of a task of a job on a type of GPU. An unknown value counts as a full GPU and all its memory.
+    /// What is predicted of a task of a job on a type of GPU. Where its utilisation or its memory is unknown it counts as a
+    /// full GPU with all its memory, and is alone.
     pub fn task(&mut self, job: &Job, kind: GpuTypeId) -> Task {
         let (peak, card, margin) = (self.peak, self.memory[kind as usize], self.rules.margin);
         let subject = job.workload.map_or(Subject::Job(job.id), Subject::Workload);
         *self.tasks.entry((subject, job.out_of_memory > 0, kind)).or_insert_with(|| {
             let ask = |what| host::estimate(what, vec![job.id], vec![kind])[0];
             let (used, memory) = (ask(Quantity::Utilisation), ask(Quantity::Memory));
-            if (used.is_nan() || memory.is_nan()) && !std::mem::replace(&mut self.warned, true) {
+            let unknown = used.is_nan() || memory.is_nan();
+            if unknown && !std::mem::replace(&mut self.warned, true) {
                 let what = if used.is_nan() { "utilisation" } else { "memory" };
                 let taken = "a full GPU with all its memory, which it does not share";
                 host::warn(&format!("the {what} of job {} is unknown: assuming {taken}", job.id));
             }
-            let util_avg = if used.is_nan() { 100.0 } else { 100.0 * used };
-            let memory = if memory.is_nan() { card } else { memory };
+            let util_avg = if unknown { 100.0 } else { 100.0 * used };
+            let memory = if unknown { card } else { memory };
             // What is predicted to fit on no card is tried on an empty GPU: a prediction may be wrong.
             let too_much = card.is_finite() && card - memory <= margin;
-            let alone = job.out_of_memory > 0 || too_much;
+            let alone = job.out_of_memory > 0 || too_much || unknown;
             Task { util_avg, util_max: (util_avg * peak).min(100.0), memory, alone }
         })
     }

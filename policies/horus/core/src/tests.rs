@@ -185,3 +185,33 @@ fn what_is_remembered_is_what_would_be_worked_out() {
     }
     assert!(planned > 100, "{planned} plans");
 }
+
+/// Nothing is known of how much of a GPU a job uses.
+struct Unsaid;
+
+impl sandtable_policy::host::Host for Unsaid {
+    fn estimate(&self, what: Quantity, jobs: &[u32], _: &[u32]) -> Vec<f64> {
+        vec![if what == Quantity::Memory { 100.0 } else { f64::NAN }; jobs.len()]
+    }
+}
+
+#[test]
+fn a_job_of_which_the_utilisation_is_unknown_shares_no_gpu() {
+    sandtable_policy::host::stand_in(Box::new(Unsaid));
+    let mut topology = testing::topology(&[2]);
+    topology.gpu_types[0] =
+        GpuType { memory_mib: 16_000, sharing: Sharing::Packed(3), ..topology.gpu_types[0].clone() };
+    let setup = Setup { topology: topology.clone(), ..testing::setup("{}", &[2], 1000) };
+    let mut cluster = Cluster::new(&topology);
+    let mut view = PredictedCluster::new("test", Rules::default(), 1.0, &setup).expect("a predicted cluster");
+    let (batch, new) = testing::arrivals(vec![demand(1), demand(1), demand(1)]);
+    cluster.take_in(&batch, new);
+    view.refresh(&cluster);
+    let mut placed = Vec::new();
+    for job in 0..3 {
+        let gpus = view.plan(&cluster, &cluster.job(job).clone());
+        gpus.iter().for_each(|gpus| view.start(&mut cluster, job, gpus.clone()));
+        placed.push(gpus);
+    }
+    assert_eq!(placed, [Some(vec![0]), Some(vec![1]), None]);
+}
