@@ -46,6 +46,8 @@ pub struct ElasticFlow {
     rates: BTreeMap<JobId, Vec<(u32, f64)>>,
     /// Jobs that came since it last looked.
     new: BTreeSet<JobId>,
+    /// Jobs that it has refused, until it is told that they have ended: that is nothing to look at.
+    refused: BTreeSet<JobId>,
 }
 
 impl Policy for ElasticFlow {
@@ -84,7 +86,7 @@ impl Policy for ElasticFlow {
                     name: "admission",
                     kind: Kind::Choice(&["each", "together"]),
                     default: "\"each\"",
-                    about: "Whether jobs that came since it last looked are admitted one by one, or all together or none, as in the artifact. A job is refused if it would miss its deadline, or another job its own that would not miss it otherwise.",
+                    about: "Whether jobs that came since it last looked are admitted one by one, or all together or none, as in the artifact. One by one, a job is refused if it would miss its deadline, or another job its own that would not miss it otherwise; together, they are refused unless then all jobs meet theirs.",
                 },
                 Param {
                     name: "placement",
@@ -115,6 +117,7 @@ impl Policy for ElasticFlow {
             since: BTreeMap::new(),
             rates: BTreeMap::new(),
             new: BTreeSet::new(),
+            refused: BTreeSet::new(),
         })
     }
 
@@ -145,6 +148,7 @@ impl ElasticFlow {
         for event in &batch.events {
             match event {
                 Event::JobArrived(new) => came.extend(cluster.get(new.job).map(|job| job.id)),
+                Event::JobEnded(end) if self.refused.remove(&end.job) => {}
                 Event::JobEnded(end) => {
                     self.rates.remove(&end.job);
                     self.new.remove(&end.job);
@@ -190,7 +194,7 @@ impl ElasticFlow {
         }
     }
 
-    /// How fast jobs are by the number of their GPUs: powers of two, what they ask for, and the most that they may have.
+    /// How fast jobs are by the number of their GPUs: powers of two, what they ask for, and the most that they may have, which is no level of the artifact's.
     fn learn(&mut self, came: &[JobId], cluster: &Cluster) -> Result<(), PolicyError> {
         let (mut ids, mut gpus) = (Vec::new(), Vec::new());
         for id in came {
@@ -201,7 +205,8 @@ impl ElasticFlow {
             };
             let most = elastic.most_gpus.min(self.most);
             let powers = (0..31).map(|power| 1u32 << power).take_while(|gpus| *gpus <= most);
-            let mut levels: BTreeSet<u32> = powers.chain([most, job.gpus.min(most)]).collect();
+            let largest = if self.edf || self.anew { None } else { Some(most) };
+            let mut levels: BTreeSet<u32> = powers.chain([job.gpus.min(most)]).chain(largest).collect();
             if !job.preemptible {
                 // It can't stop, so that it stays as it is.
                 levels = BTreeSet::from([job.gpus]);
@@ -235,6 +240,7 @@ impl ElasticFlow {
         };
         for id in refused {
             self.rates.remove(&id);
+            self.refused.insert(id);
             cluster.refuse(id);
         }
         self.enact(cluster, &placed, open);
@@ -297,7 +303,10 @@ impl ElasticFlow {
 
     /// ElasticFlow: admission, least shares and what is left.
     fn shares(&self, asks: &[Ask], free: &Profile, slot_s: f64, new: &BTreeSet<JobId>) -> Shares {
-        let refused = share::refused(asks, free, slot_s, &self.groups(new));
+        let refused = match self.together {
+            true => share::refused_together(asks, free, slot_s, new),
+            false => share::refused(asks, free, slot_s, new),
+        };
         let asks: Vec<Ask> = asks.iter().filter(|ask| !refused.contains(&ask.id)).cloned().collect();
         let (mut plans, profile) = share::lay_out(&asks, free, slot_s);
         let order = share::spend(&asks, &mut plans, profile, slot_s, self.spare);
@@ -308,14 +317,6 @@ impl ElasticFlow {
             placed: order.into_iter().map(|job| (asks[job].id, plans[job].now())).collect(),
             refused: refused.into_iter().collect(),
             changes: changes.filter(|slots| ends.is_none_or(|end| *slots < end)),
-        }
-    }
-
-    /// Jobs that are admitted or refused together, in the order of their submission.
-    fn groups(&self, new: &BTreeSet<JobId>) -> Vec<BTreeSet<JobId>> {
-        match self.together {
-            true => vec![new.clone()],
-            false => new.iter().map(|id| BTreeSet::from([*id])).collect(),
         }
     }
 

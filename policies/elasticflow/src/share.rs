@@ -101,29 +101,44 @@ pub(crate) fn lay_out(asks: &[Ask], free: &Profile, slot_s: f64) -> (Vec<Plan>, 
     (plans, profile)
 }
 
-/// The jobs of these groups, one after the other, with which a job would miss its deadline that would not miss it otherwise.
-pub(crate) fn refused(asks: &[Ask], free: &Profile, slot_s: f64, groups: &[BTreeSet<JobId>]) -> BTreeSet<JobId> {
-    let late = |without: &BTreeSet<JobId>| -> BTreeSet<JobId> {
-        let asks: Vec<Ask> = asks.iter().filter(|ask| !without.contains(&ask.id)).cloned().collect();
-        let plans = lay_out(&asks, free, slot_s).0;
-        let late = |(ask, plan): &(&Ask, Plan)| ask.due.is_finite() && !plan.in_time;
-        asks.iter().zip(plans).filter(late).map(|(ask, _)| ask.id).collect()
-    };
-    let mut without: BTreeSet<JobId> = groups.iter().flatten().copied().collect();
-    if without.is_empty() {
-        return without;
+/// Jobs of the plan that miss their deadlines.
+fn late(asks: &[Ask], free: &Profile, slot_s: f64, without: &BTreeSet<JobId>) -> BTreeSet<JobId> {
+    let asks: Vec<Ask> = asks.iter().filter(|ask| !without.contains(&ask.id)).cloned().collect();
+    let plans = lay_out(&asks, free, slot_s).0;
+    let late = |(ask, plan): &(&Ask, Plan)| ask.due.is_finite() && !plan.in_time;
+    asks.iter().zip(plans).filter(late).map(|(ask, _)| ask.id).collect()
+}
+
+/// Of these jobs those that may be refused: a job without a deadline makes no other late.
+fn with_deadline(asks: &[Ask], of: &BTreeSet<JobId>) -> BTreeSet<JobId> {
+    asks.iter().filter(|ask| ask.due.is_finite() && of.contains(&ask.id)).map(|ask| ask.id).collect()
+}
+
+/// The new jobs, looked at one after the other, with which a job would miss its deadline that would not miss it otherwise.
+pub(crate) fn refused(asks: &[Ask], free: &Profile, slot_s: f64, new: &BTreeSet<JobId>) -> BTreeSet<JobId> {
+    if new.is_empty() {
+        return BTreeSet::new();
     }
-    let mut missed = late(&without);
-    for group in groups {
-        let then = without.difference(group).copied().collect();
-        let all = late(&then);
-        if all.is_subset(&missed) {
-            (without, missed) = (then, all);
+    let mut without = new.clone();
+    let mut missed = late(asks, free, slot_s, &without);
+    for id in new {
+        without.remove(id);
+        let then = late(asks, free, slot_s, &without);
+        if then.is_subset(&missed) {
+            missed = then;
+        } else {
+            without.insert(*id);
         }
     }
-    // A job without a deadline makes no other late.
-    let due: BTreeSet<JobId> = asks.iter().filter(|ask| ask.due.is_finite()).map(|ask| ask.id).collect();
-    &without & &due
+    with_deadline(asks, &without)
+}
+
+/// All new jobs unless, with them, every job meets its deadline, as in the artifact: while one is late, none is admitted.
+pub(crate) fn refused_together(asks: &[Ask], free: &Profile, slot_s: f64, new: &BTreeSet<JobId>) -> BTreeSet<JobId> {
+    match new.is_empty() || late(asks, free, slot_s, &BTreeSet::new()).is_empty() {
+        true => BTreeSet::new(),
+        false => with_deadline(asks, new),
+    }
 }
 
 /// A job with more GPUs now than in its plan.
@@ -271,9 +286,14 @@ mod tests {
             job(3, 500.0, 70.0),
             job(4, 1.0, f64::INFINITY),
         ];
-        let each = |ids: &[JobId]| ids.iter().map(|id| BTreeSet::from([*id])).collect::<Vec<_>>();
-        assert_eq!(refused(&asks, &Profile::new(4), 10.0, &each(&[2, 3, 4])), BTreeSet::from([3]));
-        assert_eq!(refused(&asks, &Profile::new(4), 10.0, &[BTreeSet::from([2, 3, 4])]), BTreeSet::from([2, 3]));
-        assert_eq!(refused(&asks, &Profile::new(4), 10.0, &[]), BTreeSet::new());
+        let free = Profile::new(4);
+        let new = BTreeSet::from([2, 3, 4]);
+        assert_eq!(refused(&asks, &free, 10.0, &new), BTreeSet::from([3]));
+        assert_eq!(refused_together(&asks, &free, 10.0, &new), BTreeSet::from([2, 3]));
+        // Together, none is admitted while job 1 is late.
+        assert_eq!(refused(&asks, &free, 10.0, &BTreeSet::from([2])), BTreeSet::new());
+        assert_eq!(refused_together(&asks[..3], &free, 10.0, &BTreeSet::from([2])), BTreeSet::from([2]));
+        assert_eq!(refused_together(&asks[2..3], &free, 10.0, &BTreeSet::from([2])), BTreeSet::new());
+        assert_eq!(refused(&asks, &free, 10.0, &BTreeSet::new()), BTreeSet::new());
     }
 }

@@ -36,14 +36,24 @@ pub struct Group {
     jobs: ArrayVec<(usize, JobId), MOST>,
     /// What its jobs take, ascending; empty: not known, and its job goes alone.
     classes: ArrayVec<Class, MOST>,
+    /// The class of the one that stands first.
+    first: Option<Class>,
 }
 
 impl Group {
     fn of(job: &Job, rank: usize, times: &mut Times) -> Group {
-        Group { jobs: [(rank, job.id)].into_iter().collect(), classes: times.class(job).into_iter().collect() }
+        let first = times.class(job);
+        Group { jobs: [(rank, job.id)].into_iter().collect(), classes: first.into_iter().collect(), first }
+    }
+
+    fn rank(&self) -> usize {
+        self.jobs.iter().map(|(rank, _)| *rank).min().unwrap_or(usize::MAX)
     }
 
     fn join(&mut self, other: Group) {
+        if other.rank() < self.rank() {
+            self.first = other.first;
+        }
         self.jobs.extend(other.jobs);
         self.classes.extend(other.classes);
         self.classes.sort_unstable();
@@ -57,7 +67,7 @@ pub struct Times {
     numbers: BTreeMap<(u32, u32), Class>,
     /// Seconds of a step alone, and of each resource.
     steps: Vec<(f64, Vec<f64>)>,
-    /// Seconds of a step of each job of a group, as measured.
+    /// Seconds of a step of each job of a group, as computed.
     of_groups: BTreeMap<Vec<Class>, f64>,
 }
 
@@ -79,13 +89,13 @@ impl Times {
         Step { seconds: *seconds, uses }
     }
 
-    /// Seconds of a step of each job of a group.
+    /// Seconds of a step of each job of a group, as computed.
     fn of_group(&mut self, classes: &[Class]) -> f64 {
         if let Some(known) = self.of_groups.get(classes) {
             return *known;
         }
         let steps: Vec<Step<'_>> = classes.iter().map(|class| self.step(*class)).collect();
-        let seconds = measured(classes.len()) * period(&steps);
+        let seconds = period(&steps);
         if self.of_groups.len() >= REMEMBERED {
             self.of_groups.clear();
         }
@@ -93,10 +103,13 @@ impl Times {
         seconds
     }
 
-    /// The part of a group's resources that it keeps busy.
-    fn used(&mut self, classes: &[Class]) -> f64 {
-        let busy: f64 = classes.iter().flat_map(|class| &self.steps[*class as usize].1).sum();
-        busy / (self.of_group(classes) * RESOURCES)
+    /// The part of a group's resources that it keeps busy; 0 where its steps take longer than as many of its first job
+    /// would, so that this job would be done later than if all of the others went before it.
+    fn used(&mut self, classes: &[Class], first: Class) -> f64 {
+        let (busy, seconds): (f64, f64) =
+            (classes.iter().flat_map(|class| &self.steps[*class as usize].1).sum(), self.of_group(classes));
+        let most = classes.len() as f64 * self.steps[first as usize].0;
+        if seconds > most { 0.0 } else { busy / (seconds * RESOURCES) }
     }
 
     /// Whether its jobs would be done sooner one after the other.
@@ -105,7 +118,7 @@ impl Times {
             return false;
         }
         let alone: f64 = classes.iter().map(|class| measured(1) * self.step(*class).seconds).sum();
-        self.of_group(classes) > alone
+        measured(classes.len()) * self.of_group(classes) > alone
     }
 }
 
@@ -180,7 +193,7 @@ impl Asked<'_> {
         }
         let mut groups: Vec<Group> = Vec::with_capacity(sizes.iter().map(Vec::len).sum());
         sizes.into_iter().flatten().for_each(|group| self.split(group, times, &mut groups));
-        groups.sort_by_key(|group| group.jobs.iter().map(|(rank, _)| *rank).min());
+        groups.sort_by_key(Group::rank);
         let mut places = self.places.clone();
         groups.retain(|group| {
             let job = self.first(group);
@@ -303,7 +316,7 @@ impl Asked<'_> {
             .filter(|(_, group)| shares(group))
             .map(|(at, group)| (at, group, takes(group)))
             .collect();
-        let mut known: BTreeMap<(&[Class], &[Class]), i32> = BTreeMap::new();
+        let mut known: BTreeMap<(&[Class], &[Class], Class), i32> = BTreeMap::new();
         let mut edges = Vec::new();
         for (index, (b, second, more)) in there.iter().enumerate() {
             for (a, first, some) in &there[..index] {
@@ -311,10 +324,12 @@ impl Asked<'_> {
                 if !fits || first.jobs.len() + second.jobs.len() > self.most {
                     continue;
                 }
-                let weight = *known.entry((&first.classes, &second.classes)).or_insert_with(|| {
+                let leads = if first.rank() <= second.rank() { first.first } else { second.first };
+                let Some(leads) = leads else { continue };
+                let weight = *known.entry((&first.classes, &second.classes, leads)).or_insert_with(|| {
                     let mut classes = [first.classes.as_slice(), &second.classes].concat();
                     classes.sort_unstable();
-                    (times.used(&classes) * SCALE).round() as i32
+                    (times.used(&classes, leads) * SCALE).round() as i32
                 });
                 edges.push((*a, *b, weight));
             }
@@ -389,6 +404,18 @@ mod tests {
         // In order one would pair those that compute, and those that read.
         assert_eq!(groups(2, &[0, 0, 1, 1], 2).concat().len(), 4);
         assert!(groups(2, &[0, 0, 1, 1], 2).iter().all(|jobs| jobs[0] < 2 && jobs[1] >= 2));
+    }
+
+    #[test]
+    fn a_pair_that_keeps_its_first_job_longer_than_the_other_before_it_is_worth_nothing() {
+        let mut times = Times::default();
+        // A short job that computes, and a long one: 10 s for both, twice the short one takes 8.
+        times.steps = vec![(4.0, vec![0.0, 4.0, 0.0]), (10.0, vec![0.0, 10.0, 0.0]), (6.0, vec![6.0, 0.0, 0.0])];
+        let (short, long, reads) = (0, 1, 2);
+        assert_eq!(times.used(&[short, long], short), 0.0);
+        assert_eq!(times.used(&[short, long], long), 14.0 / (14.0 * RESOURCES));
+        // In turn they take 6 s: no more than twice the short one. What sharing costs does not count.
+        assert_eq!(times.used(&[short, reads], short), 10.0 / (6.0 * RESOURCES));
     }
 
     #[test]
