@@ -233,12 +233,16 @@ fn published_throughputs_become_profiles() {
 fn horus_puts_back_alone_who_ran_out_of_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     // Four jobs of 14 GiB for two GPUs of 24 GiB, guessed at anything.
-    let spec = "Experiment(title: \"memory\", fleet: Model(nodes: 1, gpus: 2, kind: \"RTX-3090\", sharing: Packed(3)), \
-        workload: Jobs([Job(submit: \"0s\", gpus: 1, duration: \"1h\", memory: \"14GiB\"), \
-        Job(submit: \"1s\", gpus: 1, duration: \"1h\", memory: \"14GiB\"), \
-        Job(submit: \"2s\", gpus: 1, duration: \"1h\", memory: \"14GiB\"), \
-        Job(submit: \"3s\", gpus: 1, duration: \"1h\", memory: \"14GiB\")]), policies: [Policy(name: \"horus\")], \
-        predictors: {\"utilisation\": Oracle, \"memory\": Noisy(sigma: 3.0)}, seeds: Range(0, 5))";
+    let profile = root().join("experiments/specs/profiles/synthetic.ron");
+    let job = |at: u32| {
+        format!("Job(submit: \"{at}s\", gpus: 1, duration: \"1h\", memory: \"14GiB\", workload: \"mobile-cnn/b32\"),")
+    };
+    let spec = format!(
+        "Experiment(title: \"memory\", fleet: Model(nodes: 1, gpus: 2, kind: \"RTX-3090\", sharing: Packed(3)), \
+         profile: File({profile:?}), workload: Jobs([{}]), policies: [Policy(name: \"horus\")], \
+         predictors: {{\"utilisation\": Oracle, \"memory\": Noisy(sigma: 3.0)}}, seeds: Range(0, 5))",
+        (0..4).map(job).collect::<String>()
+    );
     std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
     let policies = dist();
     let args = ["run", "spec.ron", "--policies", &policies, "--no-progress", "--format", "csv"];

@@ -1,7 +1,8 @@
 //! Queues that lend quotas to each other, and take them back, after Kueue.
 //!
 //! Each call goes on in cycles until nothing more starts. In a cycle each queue offers one job: that of the smallest dominant share with its next job first, cohort by cohort;
-//! without fair sharing that which borrows of the lowest cohort. A job starts if its queue has quota for it, its own or lent; else it preempts the jobs that Kueue names, if it finds a place where
+//! without fair sharing that which borrows of the lowest cohort. Where queues take back all that others borrow, one that stands before others goes on before they have their turn:
+//! what they started it would take back. A job starts if its queue has quota for it, its own or lent; else it preempts the jobs that Kueue names, if it finds a place where
 //! they were. Source: Kueue's rules (commit ff69552): shares ([`tree`]), victims with fair sharing
 //! ([`preempt`]) and without ([`classical`]) and, where the fleet has levels, nodes
 //! ([`topology`]) exact on its own test cases. Otherwise than Kueue: one resource, GPUs of all types together; what queues are guaranteed is their nominal quota, and
@@ -29,15 +30,15 @@ use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, GpuId, Job, JobId, Kind, Knowledge, Param, Placement, Policy,
     PolicyError, QueueId, Reason, Setup,
 };
-use sandtable_queues::{Eviction, Protected, Waiting};
+use sandtable_queues::{Eviction, Next, Protected, Waiting};
 
 use classical::WhileBorrowing;
 use places::place;
 use preempt::{Candidate, Incoming, Rules, Strategy, Victims};
 use tree::{NodeId, Quota, Tree};
 
-/// Where a queue stands: its rank with its next job; that job's priority, the higher first; then the job that came first.
-type Turn = ((bool, u64), Reverse<i32>, JobId);
+/// Where a queue stands: its rank with its next job; how many jobs of it have started in this call; that job's priority, the higher first; then the job that came first.
+type Turn = ((bool, u64), u32, Reverse<i32>, JobId);
 
 /// A job that can preempt none as long as nothing moves, by all that decides it: its queue, what it asks for, its priority, and where its
 /// age counts the job.
@@ -169,10 +170,12 @@ impl Policy for KueueLike {
         }
         self.protected.begin(cluster);
         let mut quotas = self.quotas(cluster);
-        self.waiting.begin(cluster, self.turns(&quotas));
-        let mut seen = Seen { holders: Holders::new(cluster.queues().all().len()), refused: BTreeSet::new() };
+        let queues = cluster.queues().all().len();
+        let (holders, started) = (Holders::new(queues), vec![0; queues]);
+        let mut seen = Seen { holders, refused: BTreeSet::new(), started };
+        self.waiting.begin(cluster, self.turns(&quotas, &seen.started));
         while self.cycle(cluster, &mut quotas, &mut seen) {
-            self.waiting.take_turns(cluster, self.turns(&quotas));
+            self.waiting.take_turns(cluster, self.turns(&quotas, &seen.started));
         }
         let ends = if self.preempts() { self.protected.ends(cluster) } else { None };
         if let Some(at) = ends.filter(|_| !self.waiting.is_empty()) {
@@ -209,14 +212,15 @@ impl KueueLike {
                     quotas.take(queue, &kept);
                     reserved.push((queue, kept));
                 }
+                let turns = self.turns(quotas, &seen.started);
                 match (self.strict, job.queue) {
                     // It holds up those behind it in the next cycle too, and keeps again what it can use then.
-                    (true, Some(_)) => {}
-                    (true, None) => self.waiting.close_queue(next, cluster, self.turns(quotas)),
-                    (false, _) => self.waiting.close(next, cluster, self.turns(quotas)),
+                    (true, Some(_)) if self.takes_turns() => {}
+                    (true, _) => self.waiting.close_queue(next, cluster, turns),
+                    (false, _) => self.waiting.close(next, cluster, turns),
                 }
                 changed |= !self.strict;
-                self.waiting.serve(next, cluster, self.turns(quotas));
+                self.serve(next, cluster, quotas, &seen.started);
                 continue;
             };
             changed = true;
@@ -228,15 +232,28 @@ impl KueueLike {
             self.protected.start(next.job);
             quotas.take(job.queue.map_or(ROOT, node), &asks(&job));
             seen.refused.clear();
-            self.waiting.remove(next, cluster, self.turns(quotas));
-            self.waiting.serve(next, cluster, self.turns(quotas));
+            job.queue.iter().for_each(|queue| seen.started[*queue as usize] += 1);
+            self.waiting.remove(next, cluster, self.turns(quotas, &seen.started));
+            self.serve(next, cluster, quotas, &seen.started);
             if !victims.is_empty() {
-                seen.holders = Holders::new(cluster.queues().all().len());
-                self.waiting.line_up(cluster, self.turns(quotas));
+                seen.holders = Holders::new(seen.started.len());
+                self.waiting.line_up(cluster, self.turns(quotas, &seen.started));
             }
         }
         reserved.into_iter().for_each(|(queue, kept)| quotas.give_back(queue, &kept));
         changed
+    }
+
+    /// Whether each queue has one turn in a cycle: not where those that stand before others would take back what these start.
+    fn takes_turns(&self) -> bool {
+        self.rules.within_tree != Victims::Any
+    }
+
+    /// A queue has had its turn.
+    fn serve(&mut self, next: Next, cluster: &Cluster, quotas: &Tree, started: &[u32]) {
+        if self.takes_turns() {
+            self.waiting.serve(next, cluster, self.turns(quotas, started));
+        }
     }
 
     /// What a queue keeps in a cycle for a job that has to wait for others to end: what is left of its own quota, or of what it may borrow if the job may take quota back even to
@@ -265,7 +282,7 @@ impl KueueLike {
     }
 
     /// Where queues stand, for [`Waiting`].
-    fn turns<'a>(&self, quotas: &'a Tree) -> impl Fn(&Cluster, QueueId, &Job) -> Turn + use<'a> {
+    fn turns<'a>(&self, quotas: &'a Tree, started: &'a [u32]) -> impl Fn(&Cluster, QueueId, &Job) -> Turn + use<'a> {
         let by_share = matches!(self.preemption, Preemption::Fair(..));
         move |_, id, job| {
             let queue = node(job.queue.unwrap_or(id));
@@ -275,7 +292,8 @@ impl KueueLike {
                 // Of a group it is what its queue that comes first does.
                 (false, quotas.height_of_fit(queue, &asks(job)))
             };
-            (rank, Reverse(job.priority), job.id)
+            let started = job.queue.map_or(0, |queue| started[queue as usize]);
+            (rank, started, Reverse(job.priority), job.id)
         }
     }
 
@@ -321,7 +339,7 @@ impl KueueLike {
         cluster: &mut Cluster,
         quotas: &mut Tree,
         job: &Job,
-        Seen { holders, refused }: &mut Seen,
+        Seen { holders, refused, .. }: &mut Seen,
     ) -> Option<(Vec<JobId>, Vec<GpuId>)> {
         if !self.preempts() {
             return None;
@@ -385,6 +403,8 @@ fn holds(job: &Job) -> [i64; 1] {
 struct Seen {
     holders: Holders,
     refused: BTreeSet<Refused>,
+    /// Jobs that have started, by queue.
+    started: Vec<u32>,
 }
 
 /// Jobs that may be preempted, by queue, once they are asked for.

@@ -85,32 +85,8 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
         capture.gives_way = Some(names);
     }
     queues.extend(qualities);
-    let reservations = capture.read(
-        "reservations",
-        of("scontrol-show-reservation.txt"),
-        "ReservationName",
-        &RESERVATION,
-        &RESERVATION_IN_VAIN,
-    );
-    let reservations = named(&reservations, "ReservationName", |of| fleet::reservation(of, at))?;
-    capture.ignore_some(
-        "reservations.Flags: TIME_FLOAT, always so long from now on",
-        reservations.iter().filter(|of| of.is_none()).count(),
-    );
-    let reservations: Vec<Value> = reservations.into_iter().flatten().collect();
-    let records = capture.read("jobs", of("scontrol-show-job-d.txt"), "JobId", &jobs::MAPPED, &jobs::IN_VAIN);
-    let (mut all, mut misread) = (Vec::new(), BTreeSet::new());
-    for record in &records {
-        match capture.jobs(record) {
-            Ok(jobs) => all.extend(jobs),
-            Err(why) => {
-                refused.push(json!({"what": "jobs", "id": record.get("JobId"), "why": why}));
-                misread.extend(hosts(record.get("NodeList").unwrap_or("")).unwrap_or_default());
-            }
-        }
-    }
-    all.sort_by(|a: &(f64, u64, Value), b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let all: Vec<Value> = all.into_iter().map(|(_, _, job)| job).collect();
+    let reservations = capture.reservations(of("scontrol-show-reservation.txt"))?;
+    let (all, misread) = capture.all_jobs(of("scontrol-show-job-d.txt"), &mut refused);
     // Between two outputs a job may have begun: what no job holds is only then another's where some are not told of.
     let hidden = list(configured(config, "PrivateData")).contains(&"jobs");
     for (node, text) in fleet.iter_mut().zip(&nodes) {
@@ -205,10 +181,30 @@ impl Capture<'_> {
         *self.ignored.entry(what).or_default() += count;
     }
 
-    fn ignore_some(&mut self, what: &str, count: usize) {
-        if count > 0 {
-            self.ignore(what.into(), count as u32);
+    fn reservations(&mut self, text: &str) -> Result<Vec<Value>, String> {
+        let records = self.read("reservations", text, "ReservationName", &RESERVATION, &RESERVATION_IN_VAIN);
+        let all = named(&records, "ReservationName", |of| fleet::reservation(of, self.at))?;
+        let floating = all.iter().filter(|of| of.is_none()).count() as u32;
+        if floating > 0 {
+            self.ignore("reservations.Flags: TIME_FLOAT, always so long from now on".into(), floating);
         }
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    /// All jobs by their submission, and the nodes of those that are refused.
+    fn all_jobs(&mut self, text: &str, refused: &mut Vec<Value>) -> (Vec<Value>, BTreeSet<String>) {
+        let (mut all, mut misread): (Vec<(f64, u64, Value)>, _) = (Vec::new(), BTreeSet::new());
+        for record in self.read("jobs", text, "JobId", &jobs::MAPPED, &jobs::IN_VAIN) {
+            match self.jobs(&record) {
+                Ok(jobs) => all.extend(jobs),
+                Err(why) => {
+                    refused.push(json!({"what": "jobs", "id": record.get("JobId"), "why": why}));
+                    misread.extend(hosts(record.get("NodeList").unwrap_or("")).unwrap_or_default());
+                }
+            }
+        }
+        all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        (all.into_iter().map(|(_, _, job)| job).collect(), misread)
     }
 
     /// The catalogue's name of a kind of GPU.
