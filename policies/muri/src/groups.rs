@@ -408,9 +408,9 @@ mod tests {
 
     #[test]
     fn a_pair_that_keeps_its_first_job_longer_than_the_other_before_it_is_worth_nothing() {
-        let mut times = Times::default();
-        // A short job that computes, and a long one: 10 s for both, twice the short one takes 8.
-        times.steps = vec![(4.0, vec![0.0, 4.0, 0.0]), (10.0, vec![0.0, 10.0, 0.0]), (6.0, vec![6.0, 0.0, 0.0])];
+        // A short job that computes, and a long one: 14 s for both, where twice the short one takes 8.
+        let steps = vec![(4.0, vec![0.0, 4.0, 0.0]), (10.0, vec![0.0, 10.0, 0.0]), (6.0, vec![6.0, 0.0, 0.0])];
+        let mut times = Times { steps, ..Times::default() };
         let (short, long, reads) = (0, 1, 2);
         assert_eq!(times.used(&[short, long], short), 0.0);
         assert_eq!(times.used(&[short, long], long), 14.0 / (14.0 * RESOURCES));
