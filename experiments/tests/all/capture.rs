@@ -209,8 +209,7 @@ fn the_quality_of_service_of_a_partition_limits_its_jobs_in_place_of_their_own()
     let asked = ["what-if", "s.json", "--policy", "slurm-backfill", "--queues", "--policies", &dist];
     let ran = sandtable(folder.path(), &asked);
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
-    let starts: Vec<&str> =
-        ran.stdout.lines().filter(|line| line.contains(" quota ")).map(|line| line.trim_end()).collect();
+    let starts: Vec<&str> = ran.stdout.lines().filter(|line| line.contains(" quota ")).map(str::trim_end).collect();
     assert!(starts.len() == 3 && starts.iter().filter(|line| line.ends_with("now")).count() == 1, "{}", ran.stdout);
 }
 
