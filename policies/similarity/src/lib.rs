@@ -232,8 +232,9 @@ impl Similarity {
             room.take(&place);
             let job = cluster.job(order.remove(at));
             if job.holds() && place == place_of(cluster, job) {
-                let beside: BTreeSet<JobId> =
-                    job.held.iter().flat_map(|gpu| cluster.residents(*gpu)).copied().collect();
+                // But for those that have a place elsewhere.
+                let beside = job.held.iter().flat_map(|gpu| cluster.residents(*gpu)).copied();
+                let beside: BTreeSet<JobId> = beside.filter(|other| !places.contains_key(other)).collect();
                 order.retain(|other| !beside.contains(other));
                 places.extend(beside.iter().map(|other| (*other, place_of(cluster, cluster.job(*other)))));
             }
