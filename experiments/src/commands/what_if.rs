@@ -286,7 +286,7 @@ impl<'a> Asked<'a> {
             let id = refused.id.as_ref().map_or_else(String::new, |id| format!(" {id}"));
             let count = state.refused.len();
             out.push_str(&format!(
-                "warning: {count} records of the cluster can't be understood and are not there, the first of {}{id}: {}\n",
+                "warning: {count} records of the cluster can't be understood, the first of {}{id}: {}\n",
                 refused.what, refused.why
             ));
         }

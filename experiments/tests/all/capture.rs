@@ -163,7 +163,7 @@ fn nodes_that_save_power_are_up() {
     let found: Vec<&str> =
         document["nodes"].as_array().expect("nodes").iter().filter_map(|node| node["state"].as_str()).collect();
     assert_eq!(found, states.map(|(_, expected)| expected));
-    let powered = json!({"what": "nodes.State: powered off, or on the way, and taken to be up", "count": 5});
+    let powered = json!({"what": "nodes.State: powered off, or on the way, and taken to be up", "count": 3});
     assert!(document["ignored"].as_array().expect("a list").contains(&powered), "{document}");
     assert!(said.starts_with("3 nodes that take jobs, 12 GPUs"), "{said}");
 }
@@ -243,12 +243,40 @@ fn what_newer_or_rarer_slurms_say_of_jobs_is_understood() {
     let asked = sandtable(folder.path(), &["what-if", "s.json", "--policy", "fifo"]);
     assert!(asked.stdout.contains("has room; the cluster says SomethingNew"), "{}{}", asked.stdout, asked.stderr);
     assert_eq!(of("Reason=Priority NumNodes=1,2,4-8")["nodes"]["most"], 8);
+    assert_eq!(of("Reason=Priority NumNodes=1-15:4")["nodes"]["most"], 15);
     let single = of("Reason=Dependency Dependency=singleton(unfulfilled)");
     assert_eq!((&single["single"], &single["after"]), (&json!(true), &Value::Null));
     let running = "JobId=2 JobState=RUNNING RunTime=INVALID TimeLimit=00:10:00 StartTime=2026-11-22T01:05:33 SubmitTime=2026-11-22T01:05:02 \
                    Partition=p NumNodes=1 TresPerNode=gres:gpu:a100:1\n   Nodes=n0 CPU_IDs=0 Mem=0 GRES=gpu:a100:1(IDX:0)\n";
     let (document, _) = read(&outputs(running, &NODE.replace("n[0]", "n0"), &[]));
     assert_eq!((&document["refused"], &document["jobs"][0]["state"]), (&json!([]), &json!("running")));
+}
+
+#[test]
+fn singletons_start_one_after_the_other() {
+    let single = |number: u32| waiting(number, "Reason=Dependency Dependency=singleton(unfulfilled)");
+    let starts = |jobs: &str, asked: &[&str]| {
+        let folder = outputs(jobs, &NODE.replace("n[0]", "n0"), &[]);
+        read(&folder);
+        let ran = sandtable(folder.path(), &[&["what-if", "s.json", "--policy", "fifo"], asked].concat());
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let of = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let job = words.first().filter(|word| word.parse::<u32>().is_ok())?;
+            Some(format!("{job} {}", words[words.len() - 2..].join(" ")))
+        };
+        ran.stdout.lines().filter_map(of).collect::<Vec<String>>()
+    };
+    let plain = waiting(3, "Reason=Priority").replace("01:05:02", "01:05:20");
+    let ends =
+        |of: &[String]| of.iter().map(|line| line.split_once(' ').expect("a start").1.to_string()).collect::<Vec<_>>();
+    // By their numbers, though the first of them was submitted anew.
+    for name in ["a", "None"] {
+        let jobs = [plain.clone(), single(5), single(4)].concat().replace("JobName=a", &format!("JobName={name}"));
+        let mut found = starts(&jobs, &[]);
+        found.sort();
+        assert_eq!(ends(&found), ["dependency now", "10.0 min", "20.0 min"], "{found:?}");
+    }
 }
 
 #[test]

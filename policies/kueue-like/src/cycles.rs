@@ -22,7 +22,7 @@ fn starts(config: &str, gpus: u32, queues: Vec<Queue>, calls: &[&[Asked]]) -> Ve
     let setup = Setup { queues, ..setup(config, &[gpus], 1000) };
     let (mut driver, _) = Driver::<KueueLike>::new(setup).expect("a policy");
     let mut new = Introductions {
-        classes: (1..=gpus).map(demand).collect(),
+        classes: (1..=8).map(demand).collect(),
         users: vec![String::new()],
         ..Introductions::default()
     };
@@ -88,4 +88,23 @@ fn of_those_that_borrow_the_one_that_borrows_of_the_lowest_cohort_comes_first() 
     let calls: &[&[Asked]] = &[&[(1, 2, 0), (3, 2, 0)], &[(3, 2, 0), (1, 2, 0)]];
     let found = starts(r#"{"preemption": "classical", "reclaim": "never", "within_queue": "never"}"#, 6, queues, calls);
     assert_eq!(found, [vec![0, 1], vec![3]]);
+}
+
+#[test]
+fn heights_stand_until_the_cycle_is_over() {
+    // Both queues of the cohort come before the one beside it, though the second borrows of the root once the first has started.
+    let queues = || vec![queue(0, None, 2.0), queue(1, Some(0), 0.0), queue(2, Some(0), 0.0), queue(3, None, 0.0)];
+    let calls: &[&[Asked]] = &[&[(3, 2, 0), (1, 2, 0), (2, 2, 0)]];
+    let config = r#"{"preemption": "classical", "reclaim": "lower-priority"}"#;
+    assert_eq!(starts(config, 4, queues(), calls), [[1, 2]]);
+    // What the cohort is guaranteed is kept for a job of it, too.
+    let calls: &[&[Asked]] = &[&[(3, 3, 0)], &[(1, 2, 0), (3, 1, 0)]];
+    assert_eq!(starts(config, 4, queues(), calls), [vec![0], vec![]]);
+}
+
+#[test]
+fn what_asks_for_more_than_there_is_keeps_nothing() {
+    let queues = vec![queue(0, None, 0.0), queue(1, None, 0.0)];
+    let calls: &[&[Asked]] = &[&[(0, 8, 0), (1, 2, 0)]];
+    assert_eq!(starts(r#"{"reclaim": "lower-priority"}"#, 4, queues, calls), [[1]]);
 }

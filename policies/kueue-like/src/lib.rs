@@ -198,6 +198,9 @@ impl KueueLike {
     /// Offers each queue one turn, as a cycle of Kueue's scheduler does; returns whether anything changed, so that another may find more.
     fn cycle(&mut self, cluster: &mut Cluster, quotas: &mut Tree, seen: &mut Seen) -> bool {
         let (mut changed, mut reserved) = (false, Vec::new());
+        // Shares are looked at anew after each start; heights stand as the cycle found them.
+        let stand = matches!(self.preemption, Preemption::Classical(_)) && self.takes_turns();
+        let before = stand.then(|| quotas.clone());
         while let Some(next) = self.waiting.next() {
             let job = cluster.job(next.job).clone();
             let has_quota = job.queue.is_none_or(|queue| quotas.fits(node(queue), &asks(&job)));
@@ -212,7 +215,7 @@ impl KueueLike {
                     quotas.take(queue, &kept);
                     reserved.push((queue, kept));
                 }
-                let turns = self.turns(quotas, &seen.started);
+                let turns = self.turns(before.as_ref().unwrap_or(quotas), &seen.started);
                 match (self.strict, job.queue) {
                     // It holds up those behind it in the next cycle too, and keeps again what it can use then.
                     (true, Some(_)) if self.takes_turns() => {}
@@ -220,7 +223,7 @@ impl KueueLike {
                     (false, _) => self.waiting.close(next, cluster, turns),
                 }
                 changed |= !self.strict;
-                self.serve(next, cluster, quotas, &seen.started);
+                self.serve(next, cluster, before.as_ref().unwrap_or(quotas), &seen.started);
                 continue;
             };
             changed = true;
@@ -233,11 +236,12 @@ impl KueueLike {
             quotas.take(job.queue.map_or(ROOT, node), &asks(&job));
             seen.refused.clear();
             job.queue.iter().for_each(|queue| seen.started[*queue as usize] += 1);
-            self.waiting.remove(next, cluster, self.turns(quotas, &seen.started));
-            self.serve(next, cluster, quotas, &seen.started);
+            let ranks = before.as_ref().unwrap_or(quotas);
+            self.waiting.remove(next, cluster, self.turns(ranks, &seen.started));
+            self.serve(next, cluster, ranks, &seen.started);
             if !victims.is_empty() {
                 seen.holders = Holders::new(seen.started.len());
-                self.waiting.line_up(cluster, self.turns(quotas, &seen.started));
+                self.waiting.line_up(cluster, self.turns(ranks, &seen.started));
             }
         }
         reserved.into_iter().for_each(|(queue, kept)| quotas.give_back(queue, &kept));
@@ -256,8 +260,8 @@ impl KueueLike {
         }
     }
 
-    /// What a queue keeps in a cycle for a job that has to wait for others to end: what is left of its own quota, or of what it may borrow if the job may take quota back even to
-    /// borrow it. Nothing where it can take back whatever others borrow, or where no preemption could ever make it fit.
+    /// What a queue keeps in a cycle for a job that has to wait for others to end: what is left of its own quota, or all that it asks for, as far as it may borrow, if the job may take quota
+    /// back even to borrow it, or borrows of a cohort below the root. Nothing where it can take back whatever others borrow, or where no preemption could ever make it fit.
     ///
     /// Source: Kueue's `quotaResourcesToReserve` and `CanAlwaysReclaim`.
     fn reserves(&self, quotas: &Tree, queue: NodeId, job: &Job) -> [i64; 1] {
@@ -267,7 +271,8 @@ impl KueueLike {
             Preemption::Fair(..) => self.rules.within_tree != Victims::Never,
             Preemption::Classical(borrowing) => borrowing != WhileBorrowing::Never,
         };
-        if self.rules.within_tree == Victims::Any || !(asked <= nominal || while_borrowing) {
+        let may_take = asked <= nominal || while_borrowing || quotas.fits_below_the_root(queue, &[asked]);
+        if self.rules.within_tree == Victims::Any || asked > quotas.potential(queue, 0) || !may_take {
             return [0];
         }
         let most = match used + asked > nominal {

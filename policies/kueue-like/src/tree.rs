@@ -56,6 +56,8 @@ impl Share {
 struct Node {
     parent: Option<NodeId>,
     children: Vec<NodeId>,
+    /// Of the tree below it; 0: a queue.
+    height: u64,
     weight: f64,
     is_queue: bool,
     own: Vec<Quota>,
@@ -84,7 +86,11 @@ impl Tree {
         let quota: Usage = own.iter().map(|quota| quota.nominal).collect();
         let used = vec![0; quota.len()];
         let id = self.nodes.len();
-        self.nodes.push(Node { parent, children: Vec::new(), weight, is_queue, own, quota, used });
+        self.nodes.push(Node { parent, children: Vec::new(), height: 0, weight, is_queue, own, quota, used });
+        let above: Vec<NodeId> = self.path(id).skip(1).collect();
+        for (height, at) in (1..).zip(above) {
+            self.nodes[at].height = self.nodes[at].height.max(height);
+        }
         if let Some(parent) = parent {
             self.nodes[parent].children.push(id);
         }
@@ -180,15 +186,18 @@ impl Tree {
         let (mut rest, mut highest) = (amounts.to_vec(), queue);
         for at in self.path(queue) {
             if self.fits_in_quota(at, &mut rest) {
-                return self.height(at);
+                return self.nodes[at].height;
             }
             highest = at;
         }
-        self.height(highest)
+        self.nodes[highest].height
     }
 
-    fn height(&self, at: NodeId) -> u64 {
-        self.children(at).iter().map(|child| self.height(*child) + 1).max().unwrap_or(0)
+    /// Whether a cohort that is itself in one has quota for amounts, with what its own use: a job that asks for them may take it back.
+    pub fn fits_below_the_root(&self, queue: NodeId, amounts: &[i64]) -> bool {
+        let mut rest = amounts.to_vec();
+        let fits = self.path(queue).find(|at| self.fits_in_quota(*at, &mut rest));
+        fits.is_some_and(|at| self.nodes[at].parent.is_some())
     }
 
     /// Whether a node uses more of a column than its quota.
@@ -258,7 +267,7 @@ impl Tree {
     }
 
     /// What a node and those below it could use if no other used anything.
-    fn potential(&self, at: NodeId, column: usize) -> i64 {
+    pub fn potential(&self, at: NodeId, column: usize) -> i64 {
         let node = &self.nodes[at];
         let Some(parent) = node.parent else { return node.quota[column] };
         let all = self.kept(at, column) + self.potential(parent, column);

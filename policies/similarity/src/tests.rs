@@ -293,6 +293,13 @@ impl Host for AnHour {
     }
 }
 
+/// Models, their features, and how fast each type is.
+const MODELS: [(&str, [f64; 6], [f64; 2]); 3] = [
+    ("cnn", [7.0, 9.0, 7.0, 7.0, 2.0, 1.0], [4.0, 1.0]),
+    ("rnn", [6.0, 8.0, 6.0, 6.0, 1.0, 1.5], [1.0, 1.0]),
+    ("mlp", [5.0, 7.0, 5.0, 5.0, 1.5, 2.0], [1.0, 4.0]),
+];
+
 /// A policy on nodes of these types and GPUs, and batches for it.
 struct Desk {
     driver: Driver<Similarity>,
@@ -303,7 +310,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// Two references, which gain alike from both types: jobs of no workload are as good on each.
+    /// Three references: the first gains most from the fast type, the third from the slow one.
     fn new(config: &str, nodes: &[(GpuTypeId, u32)], sharing: bool) -> Desk {
         stand_in(Box::new(AnHour));
         let gpus: Vec<u32> = nodes.iter().map(|(_, gpus)| *gpus).collect();
@@ -319,28 +326,32 @@ impl Desk {
         for (node, (kind, _)) in setup.topology.nodes.iter_mut().zip(nodes) {
             node.gpu_type = *kind;
         }
-        let models =
-            [("cnn", [7.0, 9.0, 7.0, 7.0, 2.0, 1.0], [4.0, 1.0]), ("rnn", [6.0, 8.0, 6.0, 6.0, 1.0, 1.5], [1.0, 1.0])];
         setup.references =
-            models.iter().map(|(model, features, rates)| workload(&reference(model, features, rates), true)).collect();
+            MODELS.iter().map(|(model, features, rates)| workload(&reference(model, features, rates), true)).collect();
         let (driver, _) = Driver::<Similarity>::new(setup).expect("a policy");
         Desk { driver, now: 0, told: Vec::new(), jobs: 0, sharing }
     }
 
-    /// Jobs of the model that gains most from the fast type arrive, of these many GPUs.
+    /// Jobs of the first model arrive, of these many GPUs.
     fn submit(&mut self, gpus: &[u32]) -> Introductions {
+        self.submit_of(0, gpus)
+    }
+
+    /// Jobs of a model arrive, of these many GPUs.
+    fn submit_of(&mut self, model: u32, gpus: &[u32]) -> Introductions {
         let mut new = Introductions::default();
         if self.jobs == 0 {
             new.classes = vec![demand(1), demand(2)];
             let classes = new.classes.iter_mut();
             classes.for_each(|class| class.share_milli = if self.sharing { 500 } else { 1000 });
             new.users = vec![String::new()];
-            let features = [7.0, 9.0, 7.0, 7.0, 2.0, 1.0];
-            new.workloads = vec![workload(&reference("cnn", &features, &[]), false)];
+            let known =
+                |(model, features, _): &(&str, [f64; 6], [f64; 2])| workload(&reference(model, features, &[]), false);
+            new.workloads = MODELS.iter().map(known).collect();
         }
         for gpus in gpus {
             let told = arrival(self.jobs, *gpus - 1, self.now);
-            self.told.push(Event::JobArrived(Arrival { workload: 0, ..told }));
+            self.told.push(Event::JobArrived(Arrival { workload: model, ..told }));
             self.jobs += 1;
         }
         new
@@ -426,5 +437,25 @@ fn two_jobs_of_one_gpu_stay_together_in_a_round() {
     let new = desk.submit(&[1]);
     assert_eq!(desk.call(Trigger::Event, new).0, [(2, vec![0])]);
     desk.now = HOUR / 10;
+    assert_eq!(desk.call(Trigger::Round, Introductions::default()), (vec![], vec![]));
+}
+
+#[test]
+fn a_job_whose_place_another_takes_in_a_round_finds_one_and_is_not_moved_again() {
+    let mut desk = Desk::new("{\"round\": 360, \"packing\": true}", &[(0, 1), (1, 1)], true);
+    let new = desk.submit_of(1, &[1, 1]);
+    assert_eq!(desk.call(Trigger::Event, new).0, [(0, vec![0]), (1, vec![1])]);
+    // The third gains most from the slow type, and joins the first on the fast one.
+    desk.now = 1;
+    let new = desk.submit_of(2, &[1]);
+    assert_eq!(desk.call(Trigger::Event, new).0, [(2, vec![0])]);
+    desk.now = HOUR / 10;
+    assert_eq!(desk.call(Trigger::Round, Introductions::default()).1, [1, 2]);
+    desk.now += 1;
+    let mut starts = desk.call(Trigger::Timer, Introductions::default()).0;
+    desk.now += 1;
+    starts.extend(desk.call(Trigger::Timer, Introductions::default()).0);
+    assert!(starts.contains(&(2, vec![1])) && starts.iter().any(|(job, _)| *job == 1), "{starts:?}");
+    desk.now = HOUR / 5;
     assert_eq!(desk.call(Trigger::Round, Introductions::default()), (vec![], vec![]));
 }

@@ -165,8 +165,9 @@ impl State {
     }
 
     fn kill(&mut self, job: &str) -> Result<(), String> {
-        self.job(job)?;
+        let gone = self.job(job)?.clone();
         self.jobs.retain(|known| known.id != job);
+        self.frees_its_name(&gone);
         // What waited for its end, however it came, has it.
         for waiting in &mut self.jobs {
             let met = |after: &After| after.job == job && after.when == AfterWhen::Ended;
@@ -180,6 +181,20 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// The job that waits to run alone of its name, and waited for none but this, waits for none.
+    fn frees_its_name(&mut self, gone: &StateJob) {
+        let is_alike = |of: &StateJob| of.name.is_some() && (&of.name, &of.user) == (&gone.name, &gone.user);
+        let mut alike = self.jobs.iter_mut().filter(|of| is_alike(of) && of.state != JobState::Ended);
+        if let (Some(last), None) = (alike.next(), alike.next())
+            && last.single == Some(true)
+        {
+            last.single = None;
+            if last.state == JobState::Dependent && last.after.is_empty() {
+                last.state = JobState::Waiting;
+            }
+        }
     }
 
     fn release(&mut self, job: &str) -> Result<(), String> {

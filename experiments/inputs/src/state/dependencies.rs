@@ -33,7 +33,7 @@ pub struct Until {
 pub(super) struct Others<'s> {
     by_id: BTreeMap<&'s str, &'s StateJob>,
     by_array: BTreeMap<&'s str, Vec<&'s StateJob>>,
-    /// By user and name, in order.
+    /// By user and name, by their numbers.
     by_name: BTreeMap<(Option<&'s str>, &'s str), Vec<&'s StateJob>>,
 }
 
@@ -49,10 +49,11 @@ impl<'s> Others<'s> {
                 all.by_array.entry(&array.id).or_default().push(job);
             }
         }
+        all.by_name.values_mut().for_each(|jobs| jobs.sort_by_key(|job| number(job)));
         all
     }
 
-    /// What a job waits for; none: for something that is not in the model. Nothing: for jobs of its name that are all over. Of several that will do each, those that are not count for nothing.
+    /// What a job waits for; none: for something that is not in the model. Of several that will do each, those that are not count for nothing.
     pub(super) fn waits(&self, job: &StateJob, modelled: &dyn Fn(&str) -> bool) -> Option<Dependent> {
         let mut all = Vec::new();
         let any = job.after.iter().any(|after| after.any == Some(true));
@@ -70,23 +71,37 @@ impl<'s> Others<'s> {
             let plus = Duration::from_micros_f64((after.plus_s.unwrap_or(0.0).max(0.0) * 1e6).min(9e15));
             all.extend(of.into_iter().map(|job| Until { job: job.to_string(), starts, plus }));
         }
-        let single = job.single == Some(true);
-        for other in if single { self.before(job) } else { Vec::new() } {
-            if any || !modelled(&other.id) {
+        if job.single == Some(true) {
+            let others = self.of_its_name(job);
+            // Where none is told of, it waits for one that is not.
+            if any || others.is_empty() || !others.iter().all(|other| modelled(&other.id)) {
                 return None;
             }
-            all.push(Until { job: other.id.clone(), starts: false, plus: Duration::ZERO });
+            let until = |other: &StateJob| Until { job: other.id.clone(), starts: false, plus: Duration::ZERO };
+            all.extend(others.into_iter().map(until));
         }
-        (single || !all.is_empty()).then(|| Dependent { job: job.id.clone(), all, any })
+        (!all.is_empty()).then(|| Dependent { job: job.id.clone(), all, any })
     }
 
-    /// Jobs of the same user and name that run, or were submitted before.
-    fn before(&self, job: &StateJob) -> Vec<&'s StateJob> {
+    /// The jobs of the same user and name for which a job waits that is to run alone of them: those that run, and those with a lower number. Of the latter none before
+    /// the last that is to run alone too: it waits for them.
+    fn of_its_name(&self, job: &StateJob) -> Vec<&'s StateJob> {
         let known = job.name.as_deref().and_then(|name| self.by_name.get(&(job.user.as_deref(), name)));
         let all = known.map_or(&[][..], Vec::as_slice);
-        let at = all.iter().position(|other| other.id == job.id).unwrap_or(all.len());
-        let runs = |other: &StateJob| matches!(other.state, JobState::Running | JobState::Suspended | JobState::Ending);
-        all.iter().enumerate().filter(|(other_at, other)| *other_at < at || runs(other)).map(|(_, of)| *of).collect()
+        let at = all.partition_point(|other| number(other) < number(job));
+        // The parts of one job start together.
+        let is_other = |other: &&StateJob| other.together.is_none() || other.together != job.together;
+        let mut found: Vec<&StateJob> = Vec::new();
+        for other in all[..at].iter().rev().copied().filter(is_other) {
+            found.push(other);
+            if other.single == Some(true) {
+                return found;
+            }
+        }
+        let runs =
+            |other: &&StateJob| matches!(other.state, JobState::Running | JobState::Suspended | JobState::Ending);
+        found.extend(all[at..].iter().copied().filter(|other| other.id != job.id).filter(is_other).filter(runs));
+        found
     }
 
     /// The jobs that are meant: one, or the tasks of an array that have not ended.
@@ -102,4 +117,10 @@ impl<'s> Others<'s> {
         let tasks = self.by_array.get(after.job.as_str()).into_iter().flatten();
         tasks.filter(is_meant).map(|other| other.id.as_str()).collect()
     }
+}
+
+/// The number of a job, and its place in an array: what Slurm numbers later came later, whenever it was submitted anew.
+fn number(job: &StateJob) -> (u64, u32) {
+    let digits = job.id.find(|c: char| !c.is_ascii_digit()).map_or(job.id.as_str(), |end| &job.id[..end]);
+    (digits.parse().unwrap_or(u64::MAX), job.array.as_ref().map_or(0, |array| array.index))
 }

@@ -216,7 +216,7 @@ impl<'a> Modelling<'a> {
                     continue;
                 };
                 self.job(job).map_err(|why| format!("job {:?}: {why}", job.id))?;
-                if self.made.known.contains_key(job.id.as_str()) && !after.all.is_empty() {
+                if self.made.known.contains_key(job.id.as_str()) {
                     self.made.after.push(after);
                 }
             }

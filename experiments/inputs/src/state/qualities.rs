@@ -61,33 +61,46 @@ impl State {
         for queue in self.qualities() {
             let group = QueueId::at(all.len());
             all.push(limited(self.limit_of(&queue.limit), &plain(queue.name.clone())));
-            let each = self.limit_of(&queue.limit_per_user);
-            if each.is_finite() {
-                let limits = |job: &&StateJob| self.limiting(job).is_some_and(|of| of.name == queue.name);
-                let jobs = self.jobs.iter().filter(limits);
-                let users: BTreeSet<&str> = jobs.filter_map(|job| job.user.as_deref()).collect();
-                let of = |user| Queue { parent: Some(group), ..limited(each, &user_of(&queue.name, user)) };
-                all.extend(users.into_iter().map(of));
-            }
+            let of = |job: &StateJob| {
+                let (base, each) = self.limiting(job)?;
+                let each = each.filter(|_| base.name == queue.name)?;
+                Some((self.user_queue(base, each, job)?, self.limit_of(&each.limit_per_user).to_bits()))
+            };
+            let users: BTreeSet<(String, u64)> = self.jobs.iter().filter_map(of).collect();
+            let user =
+                |(name, limit): (String, u64)| Queue { parent: Some(group), ..limited(f64::from_bits(limit), &name) };
+            all.extend(users.into_iter().map(user));
         }
         all
     }
 
-    /// The quality of service whose limits count a job: that of its partition where it has limits, which take the place of those of the job's own.
-    fn limiting(&self, job: &StateJob) -> Option<&StateQueue> {
+    /// The quality of service whose queue a job is in, and the one that limits what its user may have. Each limit is that of the partition's, where this has it, and otherwise of the
+    /// job's own.
+    fn limiting(&self, job: &StateJob) -> Option<(&StateQueue, Option<&StateQueue>)> {
         let of = |names: &[String]| self.qualities().find(|queue| names.contains(&queue.name));
         let partition = job.queues.first().and_then(|name| self.queues.iter().find(|queue| queue.name == *name));
-        partition.and_then(|queue| of(&queue.charges)).filter(|queue| is_limited(queue)).or_else(|| of(&job.charges))
+        let both = [partition.and_then(|queue| of(&queue.charges)), of(&job.charges)];
+        let with = |limit: fn(&StateQueue) -> &BTreeMap<String, f64>| {
+            both.into_iter().flatten().find(|queue| self.limit_of(limit(queue)).is_finite())
+        };
+        let each = with(|queue| &queue.limit_per_user);
+        Some((with(|queue| &queue.limit).or(each).or(both[1])?, each))
+    }
+
+    /// The queue of a job's user in that of a quality of service.
+    fn user_queue(&self, base: &StateQueue, each: &StateQueue, job: &StateJob) -> Option<String> {
+        let user = job.user.as_deref()?;
+        Some(plain(match base.name == each.name {
+            true => format!("{} of {user}", base.name),
+            false => format!("{} of {user} in {}", each.name, base.name),
+        }))
     }
 
     /// The queue of a job among these.
     pub(super) fn quality_of(&self, job: &StateJob) -> Option<String> {
-        let quality = self.limiting(job)?;
-        Some(match &job.user {
-            _ if self.limit_of(&quality.limit_per_user).is_infinite() => quality.name.clone(),
-            Some(user) => user_of(&quality.name, user),
-            None => own_of(&quality.name),
-        })
+        let (base, each) = self.limiting(job)?;
+        let Some(each) = each else { return Some(base.name.clone()) };
+        Some(self.user_queue(base, each, job).unwrap_or_else(|| own_of(&base.name)))
     }
 
     /// How many qualities of service take GPUs from others in a way that is not followed; and how many have limits that are not.
@@ -111,11 +124,6 @@ impl State {
 /// Whether a quality of service limits its jobs' GPUs.
 fn is_limited(quality: &StateQueue) -> bool {
     !(quality.limit.is_empty() && quality.limit_per_user.is_empty())
-}
-
-/// The queue of a user in one that limits each user.
-fn user_of(queue: &str, user: &str) -> String {
-    plain(format!("{queue} of {user}"))
 }
 
 #[cfg(test)]
@@ -196,18 +204,26 @@ mod tests {
         assert_eq!(of(&state(0.0, &with(&json!({"H100": 2}), &json!({})))).0[0].1, endless);
         let beside = state(1.0, &with(&json!({"*": 6}), &json!({})));
         assert!(of(&beside).0.is_empty() && beside.qualities_not_followed() == [0, 1]);
-        // Those of a partition take the place of those of its jobs, unless they have no limits.
-        let of_partition = |limit: &Value| {
+        // A limit of a partition's takes the place of the same one of its jobs'.
+        let of_partition = |limit: &Value, per_user: &Value| {
             let mut queues = with(&json!({"*": 6}), &json!({}));
             let partition = json!({"name": "p", "kind": "partition", "charges": ["qos/part"]});
-            let quality = json!({"name": "qos/part", "kind": "qos", "limit": limit});
+            let quality = json!({"name": "qos/part", "kind": "qos", "limit": limit, "limit_per_user": per_user});
             queues.as_array_mut().expect("queues").extend([partition, quality]);
             let mut state = state(0.0, &queues);
             state.jobs.iter_mut().for_each(|job| job.queues = vec!["p".into()]);
-            of(&state).1
+            of(&state)
         };
-        assert_eq!(of_partition(&json!({"*": 1})), named(["qos/part"; 3]));
-        assert_eq!(of_partition(&json!({})), named(["qos/low", "qos/low", "qos/high"]));
+        let own = named(["qos/low", "qos/low", "qos/high"]);
+        assert_eq!(of_partition(&json!({"*": 1}), &json!({})).1, named(["qos/part"; 3]));
+        assert_eq!(of_partition(&json!({}), &json!({})).1, own);
+        assert_eq!(of_partition(&json!({"H100": 1}), &json!({})).1, own);
+        let (tree, queues) = of_partition(&json!({}), &json!({"*": 2}));
+        let users = ["qos/part of u in qos/low", "qos/part of v in qos/low", "qos/part of u"];
+        assert_eq!(queues, named(users));
+        let row_of = |name: &str| tree.iter().find(|row| row.0 == name).cloned();
+        assert_eq!(row_of(users[0]), Some(row(users[0], 2.0, "qos/low")));
+        assert_eq!(row_of(users[2]), Some(row(users[2], 2.0, "qos/part")));
         // A job of no user has a queue of its own.
         let mut state = state(0.0, &with(&json!({}), &json!({"*": 2})));
         state.jobs[0].user = None;

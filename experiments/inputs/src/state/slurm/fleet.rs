@@ -140,7 +140,7 @@ impl Capture<'_> {
         let kind = all.first().and_then(|gpu| gpu.kind.clone());
         let count: u32 = all.iter().map(|gpu| gpu.count).fold(0, u32::saturating_add);
         let state = node.get("State").unwrap_or("");
-        if is_powered_off(state) {
+        if is_powered_off(state) && health(state) == "up" {
             self.ignore("nodes.State: powered off, or on the way, and taken to be up".into(), 1);
         }
         let mut path = paths.get(name).cloned().map(|path| path.into_iter().map(Some).collect::<Vec<_>>());

@@ -197,7 +197,8 @@ impl Capture<'_> {
         let eligible = of.after("EligibleTime", self.at)?;
         let features = of.get("Features").filter(|text| !text.contains(['|', '[', '(', '*']));
         Ok(json!({
-            "name": of.get("JobName"),
+            // A name may well be `None`.
+            "name": of.all("JobName").next().filter(|name| !matches!(*name, "" | "(null)")),
             "user": of.get("UserId").map(|user| user.split_once('(').map_or(user, |(name, _)| name)),
             "account": of.get("Account"),
             "queues": list(of.get("Partition")),
@@ -239,9 +240,10 @@ impl Capture<'_> {
     }
 }
 
-/// `1`, `2-4`, `1,2,4-8`: the fewest and the most.
+/// `1`, `2-4`, `1,2,4-8`, `1-15:4`: the fewest and the most.
 fn nodes(text: &str) -> Result<(u32, u32), String> {
-    let all: Option<Vec<u32>> = text.split([',', '-']).map(|word| word.parse().ok()).collect();
+    let ranges = text.split(',').map(|range| range.split_once(':').map_or(range, |(range, _)| range));
+    let all: Option<Vec<u32>> = ranges.flat_map(|range| range.split('-')).map(|word| word.parse().ok()).collect();
     let ends = all.and_then(|all| Some((*all.iter().min()?, *all.iter().max()?)));
     ends.ok_or_else(|| format!("NumNodes: expected numbers of nodes, found {text:?}"))
 }
