@@ -133,14 +133,15 @@ pub fn victims<'a>(
         return Vec::new();
     }
     tree.take(incoming.queue, &incoming.usage);
+    let nodes = tree.len();
     let mut search = Search {
         tree,
         of_queue,
         incoming,
         rules,
         contested,
-        next: BTreeMap::new(),
-        pruned: BTreeSet::new(),
+        next: vec![None; nodes],
+        pruned: vec![false; nodes],
         spared: BTreeMap::new(),
         victims: Vec::new(),
     };
@@ -166,10 +167,10 @@ struct Search<'a, 'b> {
     rules: Rules,
     /// The columns of which the queue has not enough.
     contested: Vec<usize>,
-    /// By queue: its candidates that are left, from the next on.
-    next: BTreeMap<NodeId, &'a [Candidate]>,
-    /// Nodes that are not looked at any more.
-    pruned: BTreeSet<NodeId>,
+    /// By node: of a queue that has been looked at the candidates that are left, from the next on.
+    next: Vec<Option<&'a [Candidate]>>,
+    /// By node: whether it is not looked at any more.
+    pruned: Vec<bool>,
     /// By queue: the first candidate that the first strategy did not allow.
     spared: BTreeMap<NodeId, &'a Candidate>,
     victims: Vec<(&'a Candidate, NodeId, Reason)>,
@@ -222,7 +223,7 @@ impl<'a> Search<'a, '_> {
                 }
                 self.spared.entry(queue).or_insert(of);
                 if hopeless {
-                    self.next.insert(queue, &[]);
+                    self.next[queue] = Some(&[]);
                     break;
                 }
                 refused.push(&of.usage);
@@ -234,9 +235,12 @@ impl<'a> Search<'a, '_> {
     /// Looks once at each queue, and there at the first of those that were spared.
     fn second_pass(&mut self, by: Strategy) -> bool {
         let spared = std::mem::take(&mut self.spared);
-        self.next = spared.iter().map(|(queue, of)| (*queue, std::slice::from_ref(*of))).collect();
+        self.next.fill(None);
+        spared.iter().for_each(|(queue, of)| self.next[*queue] = Some(std::slice::from_ref(*of)));
         // Of the others none is left.
-        self.pruned = (0..self.tree.len()).filter(|at| self.tree.is_queue(*at) && !spared.contains_key(at)).collect();
+        for at in 0..self.tree.len() {
+            self.pruned[at] = self.tree.is_queue(at) && !spared.contains_key(&at);
+        }
         while let Some(queue) = self.next_queue() {
             let Some(of) = self.pop(queue) else { continue };
             let sides = self.sides(queue);
@@ -258,8 +262,8 @@ impl<'a> Search<'a, '_> {
 
     /// The candidates of a queue that are left; they begin with one that may go.
     fn left(&mut self, queue: NodeId) -> &'a [Candidate] {
-        let mut left = match self.next.get(&queue) {
-            Some(left) => *left,
+        let mut left = match self.next[queue] {
+            Some(left) => left,
             // Only queues that borrow of what is contested give it back.
             None if queue != self.incoming.queue && !self.borrows_contested(queue) => &[],
             None if self.rule(queue) == Victims::Never => &[],
@@ -270,13 +274,13 @@ impl<'a> Search<'a, '_> {
         {
             left = rest;
         }
-        self.next.insert(queue, left);
+        self.next[queue] = Some(left);
         left
     }
 
     fn pop(&mut self, queue: NodeId) -> Option<&'a Candidate> {
         let (of, rest) = self.left(queue).split_first()?;
-        self.next.insert(queue, rest);
+        self.next[queue] = Some(rest);
         Some(of)
     }
 
@@ -340,7 +344,7 @@ impl<'a> Search<'a, '_> {
             return (!self.left(root).is_empty()).then_some(root);
         }
         let own: BTreeSet<NodeId> = self.tree.path(self.incoming.queue).collect();
-        while !self.pruned.contains(&root) {
+        while !self.pruned[root] {
             let mut at = root;
             while let Some(child) = self.largest_child(at, &own) {
                 if self.tree.is_queue(child) {
@@ -348,7 +352,7 @@ impl<'a> Search<'a, '_> {
                 }
                 at = child;
             }
-            self.pruned.insert(at);
+            self.pruned[at] = true;
         }
         None
     }
@@ -358,12 +362,12 @@ impl<'a> Search<'a, '_> {
         let mut cohort: Option<(NodeId, Share)> = None;
         for at in 0..self.tree.children(of).len() {
             let child = self.tree.children(of)[at];
-            if self.pruned.contains(&child) {
+            if self.pruned[child] {
                 continue;
             }
             let (share, is_queue) = (self.tree.share(child), self.tree.is_queue(child));
             if (!share.borrows && !own.contains(&child)) || (is_queue && self.left(child).is_empty()) {
-                self.pruned.insert(child);
+                self.pruned[child] = true;
                 continue;
             }
             let best = if is_queue { queue } else { cohort };
