@@ -6,7 +6,7 @@ use sandtable_inputs::state::slurm;
 use sandtable_needs::needs;
 use serde_json::{Value, json};
 
-use crate::help::{command, data, ran, root, sandtable};
+use crate::help::{command, data, dist, ran, sandtable};
 
 fn document(folder: &Path, file: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(folder.join(file)).expect("a document")).expect("JSON")
@@ -56,10 +56,12 @@ fn a_real_slurm_is_read() {
 
 const NODE: &str = "NodeName=n[0] Gres=gpu:a100:4 State=IDLE CPUTot=8\n";
 
+const CAPTURE: [&str; 6] = ["capture", "slurm", "--from", ".", "-o", "s.json"];
+
 /// A capture of these outputs: its exit code, what it says on standard error, and the document.
 fn captured(job: &str, node: &str) -> (i32, String, Option<Value>) {
     let folder = outputs(job, node, &[]);
-    let ran = sandtable(folder.path(), &["capture", "slurm", "--from", ".", "-o", "s.json"]);
+    let ran = sandtable(folder.path(), &CAPTURE);
     (ran.code, ran.stderr, (ran.code == 0).then(|| document(folder.path(), "s.json")))
 }
 
@@ -140,7 +142,7 @@ fn outputs(job: &str, node: &str, others: &[(&str, &str)]) -> tempfile::TempDir 
 
 /// Its document, and what is said of it.
 fn read(folder: &tempfile::TempDir) -> (Value, String) {
-    let ran = sandtable(folder.path(), &["capture", "slurm", "--from", ".", "-o", "s.json"]);
+    let ran = sandtable(folder.path(), &CAPTURE);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     (document(folder.path(), "s.json"), ran.stdout)
 }
@@ -205,8 +207,7 @@ fn the_quality_of_service_of_a_partition_limits_its_jobs_in_place_of_their_own()
     let (document, _) = read(&folder);
     assert_eq!(document["queues"][0]["charges"], json!(["qos/gpuq"]));
     // The node could take all three, and the partition's quality of service lets one run at a time.
-    let dist = root().join("policies/dist").display().to_string();
-    let asked = ["what-if", "s.json", "--policy", "slurm-backfill", "--queues", "--policies", &dist];
+    let asked = ["what-if", "s.json", "--policy", "slurm-backfill", "--queues", "--policies", &dist()];
     let ran = sandtable(folder.path(), &asked);
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
     let starts: Vec<&str> = ran.stdout.lines().filter(|line| line.contains(" quota ")).map(str::trim_end).collect();
@@ -276,6 +277,10 @@ fn singletons_start_one_after_the_other() {
         let mut found = starts(&jobs, &[]);
         found.sort();
         assert_eq!(ends(&found), ["room now", "10.0 min", "20.0 min"], "{found:?}");
+        // Without the first the others still wait for each other.
+        let mut found = starts(&jobs, &["--kill", "3"]);
+        found.sort();
+        assert_eq!(ends(&found), ["now -", "min now", "10.0 min"], "{found:?}");
     }
 }
 

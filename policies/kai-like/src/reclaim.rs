@@ -220,8 +220,8 @@ pub fn from_own(cluster: &Cluster, job: &Job, protected: &Protected, victims: Vi
     victims.sorted(jobs)
 }
 
-/// The order in which jobs of queues go: of the queue with the largest part of its fair share first; in it the lowest priority, then as
-/// `victims` says.
+/// Jobs of queues that may go, of each queue the lowest priority first, then as `victims` says. Queues come by the part of their fair share, the largest first: so jobs move for
+/// another; which are reclaimed [`Line`] says.
 pub struct Order {
     queues: Vec<QueueId>,
     /// By queue, where that is not the order that the cluster has them in.

@@ -179,25 +179,23 @@ impl Tree {
         fits
     }
 
+    /// The lowest of a queue and its cohorts within whose quota it can take amounts.
+    fn lowest_fit(&self, queue: NodeId, amounts: &[i64]) -> Option<NodeId> {
+        let mut rest = amounts.to_vec();
+        self.path(queue).find(|at| self.fits_in_quota(*at, &mut rest))
+    }
+
     /// The height of the lowest cohort within whose quota a queue can take amounts; 0: within its own. Where there is none, that of the root.
     ///
     /// Source: Kueue's `FindHeightOfLowestSubtreeThatFits`.
     pub fn height_of_fit(&self, queue: NodeId, amounts: &[i64]) -> u64 {
-        let (mut rest, mut highest) = (amounts.to_vec(), queue);
-        for at in self.path(queue) {
-            if self.fits_in_quota(at, &mut rest) {
-                return self.nodes[at].height;
-            }
-            highest = at;
-        }
-        self.nodes[highest].height
+        let highest = self.lowest_fit(queue, amounts).or_else(|| self.path(queue).last());
+        highest.map_or(0, |at| self.nodes[at].height)
     }
 
-    /// Whether a cohort that is itself in one has quota for amounts, with what its own use: a job that asks for them may take it back.
+    /// Whether a queue, or a cohort that is itself in one, has quota for amounts, with what its own use: a job that asks for them may take it back.
     pub fn fits_below_the_root(&self, queue: NodeId, amounts: &[i64]) -> bool {
-        let mut rest = amounts.to_vec();
-        let fits = self.path(queue).find(|at| self.fits_in_quota(*at, &mut rest));
-        fits.is_some_and(|at| self.nodes[at].parent.is_some())
+        self.lowest_fit(queue, amounts).is_some_and(|at| self.nodes[at].parent.is_some())
     }
 
     /// Whether a node uses more of a column than its quota.

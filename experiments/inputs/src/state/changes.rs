@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::check::check;
+use super::dependencies::Others;
 use super::document::{Drain, NodeState, Preempts, QueueKind, QueuePreempts, State, StateNode};
 use super::jobs::{After, AfterWhen, JobState, Shape, StateJob};
 
@@ -183,16 +184,17 @@ impl State {
         Ok(())
     }
 
-    /// The job that waits to run alone of its name, and waited for none but this, waits for none.
+    /// Jobs of its name that wait to run alone of it, and waited for none but this, wait for none.
     fn frees_its_name(&mut self, gone: &StateJob) {
-        let is_alike = |of: &StateJob| of.name.is_some() && (&of.name, &of.user) == (&gone.name, &gone.user);
-        let mut alike = self.jobs.iter_mut().filter(|of| is_alike(of) && of.state != JobState::Ended);
-        if let (Some(last), None) = (alike.next(), alike.next())
-            && last.single == Some(true)
-        {
-            last.single = None;
-            if last.state == JobState::Dependent && last.after.is_empty() {
-                last.state = JobState::Waiting;
+        let is_alike = |of: &&StateJob| (&of.name, &of.user) == (&gone.name, &gone.user);
+        let others = Others::of(self);
+        let alone = self.jobs.iter().filter(|of| of.single == Some(true)).filter(is_alike);
+        let free: BTreeSet<String> =
+            alone.filter(|of| others.of_its_name(of).is_empty()).map(|of| of.id.clone()).collect();
+        for job in self.jobs.iter_mut().filter(|of| free.contains(&of.id)) {
+            job.single = None;
+            if job.state == JobState::Dependent && job.after.is_empty() {
+                job.state = JobState::Waiting;
             }
         }
     }

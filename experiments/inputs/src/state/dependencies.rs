@@ -85,7 +85,7 @@ impl<'s> Others<'s> {
 
     /// The jobs of the same user and name for which a job waits that is to run alone of them: those that run, and those with a lower number. Of the latter none before
     /// the last that is to run alone too: it waits for them.
-    fn of_its_name(&self, job: &StateJob) -> Vec<&'s StateJob> {
+    pub(super) fn of_its_name(&self, job: &StateJob) -> Vec<&'s StateJob> {
         let known = job.name.as_deref().and_then(|name| self.by_name.get(&(job.user.as_deref(), name)));
         let all = known.map_or(&[][..], Vec::as_slice);
         let at = all.partition_point(|other| number(other) < number(job));
