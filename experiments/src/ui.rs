@@ -34,12 +34,17 @@ fn shown(text: &str) -> Cow<'_, str> {
 
 /// Writes a result.
 pub fn result(text: &str) {
+    result_with(text, &[]);
+}
+
+/// Writes a result of which these parts, in this order, are good or bad.
+pub fn result_with(text: &str, verdicts: &[(String, bool)]) {
     if CLOSED.load(Ordering::Relaxed) {
         return;
     }
     let mut out = std::io::stdout().lock();
     let text = shown(text);
-    let text = if paint::colours(out.is_terminal()) { paint::verdicts(&text).into() } else { text };
+    let text = if paint::colours(out.is_terminal()) { paint::verdicts(&text, verdicts).into() } else { text };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => {}
         // The reader of a closed pipe has what it wanted; the exit code is still that of the whole command.

@@ -167,6 +167,12 @@ pub struct Change {
 }
 
 impl Change {
+    /// Whether the second is better: `None` where no difference is shown after the correction, or neither way is better.
+    pub fn is_better(&self) -> Option<bool> {
+        let effect = self.effect.filter(|effect| !self.same && self.survives && effect.differs() == Some(true))?;
+        metric::find(self.metric)?.better.is_better(effect.mean)
+    }
+
     /// In words.
     pub fn verdict(&self, names: &[String; 2]) -> String {
         if self.same {
@@ -324,6 +330,17 @@ mod tests {
         let effect = Some(Estimate { mean, half, runs });
         Change { metric: "jct_mean_s", means: [1.0, 1.0 + mean], effect, same: false, survives }
             .verdict(&["fifo".into(), "clwp".into()])
+    }
+
+    #[test]
+    fn better_is_what_a_metric_says_and_what_is_shown() {
+        let of = |metric, mean, survives| {
+            let effect = Some(Estimate { mean, half: 0.01, runs: 10 });
+            Change { metric, means: [1.0, 1.0 + mean], effect, same: false, survives }.is_better()
+        };
+        assert_eq!([of("jct_mean_s", -0.2, true), of("jct_mean_s", 0.2, true)], [Some(true), Some(false)]);
+        assert_eq!([of("utilisation", -0.2, true), of("utilisation", 0.2, true)], [Some(false), Some(true)]);
+        assert_eq!([of("jct_mean_s", -0.2, false), of("jct_mean_s", 0.001, true)], [None, None]);
     }
 
     #[test]

@@ -15,6 +15,17 @@ pub enum Better {
     Neither,
 }
 
+impl Better {
+    /// Whether a value that is this much off another is better than it; none where neither way is.
+    pub fn is_better(self, change: f64) -> Option<bool> {
+        match self {
+            Better::Lower => Some(change < 0.0),
+            Better::Higher => Some(change > 0.0),
+            Better::Neither => None,
+        }
+    }
+}
+
 /// Which runs have a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Has {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use sandtable_core::display::Unit;
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame};
-use sandtable_results::compare::{self, Comparison, Pair, pair};
+use sandtable_results::compare::{self, Change, Comparison, Pair, pair};
 use sandtable_results::schema::{Record as _, StayRecord};
 use sandtable_results::store::Store;
 use sandtable_run::code;
@@ -84,8 +84,9 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Error> {
             Format::Csv => matrix.long().csv(),
             Format::Json => matrix.long().json_lines(),
             Format::Table => {
-                let (table, notes) = matrix.wide();
-                table.text() + "\n" + &notes
+                let (table, notes, verdicts) = matrix.wide();
+                ui::result_with(&(table.text() + "\n" + &notes), &verdicts);
+                return Ok(ExitCode::Done);
             }
         });
         return Ok(ExitCode::Done);
@@ -130,7 +131,11 @@ fn one(args: &CompareArgs, comparison: &Comparison, store: &Store) -> Result<(),
                 ui::result(&(row.to_string() + "\n"));
             }
         }
-        Format::Table => ui::result(&(table.text() + &compare::notes(comparison))),
+        Format::Table => {
+            let verdict = |change: &Change| Some((change.verdict(names), change.is_better()?));
+            let verdicts: Vec<(String, bool)> = changes.iter().filter_map(verdict).collect();
+            ui::result_with(&(table.text() + &compare::notes(comparison)), &verdicts);
+        }
     }
     if args.brief {
         return Ok(());

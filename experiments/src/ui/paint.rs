@@ -60,8 +60,21 @@ pub(super) fn troubles(text: &str) -> String {
     text.split('\n').map(painted).collect::<Vec<_>>().join("\n")
 }
 
-/// Verdicts in their colours. Words of tables: with a space on both sides, or at an end of the line.
-pub(super) fn verdicts(text: &str) -> String {
+/// Verdicts in their colours: words of tables, with a space on both sides or at an end of the line; and these parts, in
+/// this order, which are good or bad.
+pub(super) fn verdicts(text: &str, parts: &[(String, bool)]) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    for (part, is_good) in parts.iter().filter(|(part, _)| !part.is_empty()) {
+        // A table that is cut to the terminal may not have it.
+        let Some(at) = rest.find(part.as_str()) else { continue };
+        let colour = if *is_good { GREEN } else { RED };
+        out.push_str(&format!("{}{colour}{part}{PLAIN}", &rest[..at]));
+        rest = &rest[at + part.len()..];
+    }
+    words(&(out + rest))
+}
+
+fn words(text: &str) -> String {
     let words = [("FAILS", RED), ("holds", GREEN), ("inconclusive", YELLOW)];
     let painted = |line: &str| {
         let mut line = line.to_string();
@@ -86,8 +99,11 @@ mod tests {
     #[test]
     fn words_are_painted_and_no_part_of_others() {
         assert_eq!(troubles("error: x\n  error: y\nerrors"), "\u{1b}[1;31merror\u{1b}[0m: x\n  error: y\nerrors");
-        assert_eq!(verdicts("a  FAILS  b"), "a  \u{1b}[1;31mFAILS\u{1b}[0m  b");
-        assert_eq!(verdicts("withholds"), "withholds");
+        assert_eq!(verdicts("a  FAILS  b", &[]), "a  \u{1b}[1;31mFAILS\u{1b}[0m  b");
+        assert_eq!(verdicts("withholds", &[]), "withholds");
+        let parts = [("-3 % *".to_string(), true), ("cut off".to_string(), true), ("+4 % *".to_string(), false)];
+        let painted = "fifo +4 %\nlas  \u{1b}[32m-3 % *\u{1b}[0m  \u{1b}[1;31m+4 % *\u{1b}[0m";
+        assert_eq!(verdicts("fifo +4 %\nlas  -3 % *  +4 % *", &parts), painted);
         assert!(is_trouble("warning: x") && !is_trouble("25 cells") && !is_trouble("errors"));
     }
 }

@@ -1,6 +1,7 @@
 //! What moves the identity of a cell: for every field of the spec's schema an edit that must move it, or must not. A new
 //! field without an edit fails here.
 
+mod examples;
 mod files;
 mod specs;
 

@@ -98,6 +98,14 @@ impl Node {
         }
     }
 
+    /// The fields of a struct, or of a case of an enum.
+    pub fn fields(&self) -> &[(String, Node)] {
+        match &self.kind {
+            NodeKind::Fields(fields) => fields,
+            _ => &[],
+        }
+    }
+
     /// The entries of a map.
     pub fn entries(&self) -> &[(String, Node)] {
         match &self.kind {

@@ -22,6 +22,14 @@ struct Of {
     survives: bool,
 }
 
+impl Of {
+    /// Whether the other is better than the baseline, where they differ among all pairs together.
+    fn is_better(&self) -> Option<bool> {
+        let mean = self.change.effect.filter(|_| self.survives)?.mean;
+        metric::find(self.change.metric)?.better.is_better(mean)
+    }
+}
+
 /// Every pair of several results.
 pub(super) struct Matrix<'a> {
     names: &'a [&'a str],
@@ -74,8 +82,8 @@ impl<'a> Matrix<'a> {
         self.all.iter().find(|of| of.variant == variant && of.sides == sides)
     }
 
-    /// For people: a row a result, a column a baseline.
-    pub(super) fn wide(&self) -> (Frame, String) {
+    /// For people: a row a result, a column a baseline; what to know of it; and cells in their order that are better or worse.
+    pub(super) fn wide(&self) -> (Frame, String, Vec<(String, bool)>) {
         let (name, unit) = self.unit();
         let varied = self.means.iter().any(|(variant, ..)| !variant.is_empty());
         let mut columns = vec![
@@ -90,10 +98,16 @@ impl<'a> Matrix<'a> {
         // The points of the sweep in their order, and the results in theirs.
         let first = |variant: &str| self.means.iter().position(|(known, ..)| known == variant);
         means.sort_by_key(|(variant, side, _)| (first(variant), *side));
+        let mut verdicts = Vec::new();
         for (variant, row, mean) in means {
-            let against = |base: usize| match self.found(variant, [base, *row]) {
+            let mut against = |base: usize| match self.found(variant, [base, *row]) {
                 _ if base == *row => "-".into(),
-                Some(of) => in_words(of, most),
+                Some(of) => {
+                    let words = in_words(of, most);
+                    let verdict = of.is_better().map(|is_better| (words.clone(), is_better));
+                    verdicts.extend(verdict);
+                    words
+                }
                 None => "?".into(),
             };
             let mut cells: Vec<Value> = vec![variant.as_str().into(), self.names[*row].into(), (*mean).into()];
@@ -106,7 +120,7 @@ impl<'a> Matrix<'a> {
              where that is fewer than {most}\n",
             self.count
         );
-        (frame, notes)
+        (frame, notes, verdicts)
     }
 
     /// For programs: a row a pair.

@@ -22,7 +22,7 @@ fn ending(path: &Path) -> Result<&str, Error> {
 
 /// Each with each: for people as a matrix, for programs a row a pair.
 pub(super) fn matrix(path: &Path, matrix: &Matrix<'_>) -> Result<(), Error> {
-    let (wide, notes) = matrix.wide();
+    let (wide, notes, _) = matrix.wide();
     let notes = notes.trim_end();
     let text = match ending(path)? {
         "tex" => tex_table(&wide, &format!("{notes}."), "pairs"),

@@ -1,21 +1,32 @@
 //! `sandtable reference fields`: every field of a spec for people, from the JSON Schema of the types that read it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
+/// Unit and example of each field and of each case that holds something: `Type.field`, `Type.Case`, `Type.Case.field`.
+/// Units are written by hand, examples by the test `edits::examples`, from specs that are tested.
+const KNOWN: &str = include_str!("fields.ron");
+
+/// Unit and example, each empty where there is none.
+type Known = BTreeMap<String, (String, String)>;
+
 /// The page.
+///
+/// # Panics
+/// Where `fields.ron` can't be read, which a test sees.
 pub(super) fn page(schema: &Value) -> String {
+    let known: Known = ron::from_str(KNOWN).expect("units and examples");
     let mut out = String::from(
         "# Every field of a spec\n\nWritten by `sandtable reference fields` from the types that read a spec; a test compares. A spec is one \
          `Experiment`. Times are texts such as `\"90s\"`, `\"20min\"`, `\"6h\"`, `\"28d\"`; sizes are texts such as `\"64GiB\"`. A field \
-         without a default must be there.\n",
+         without a default must be there; the unit of a ratio, a weight or a priority is 1. Examples are of specs that are tested.\n",
     );
     let mut types = VecDeque::from([("Experiment".to_string(), schema)]);
     let mut seen: Vec<String> = vec!["Experiment".into()];
     while let Some((name, of)) = types.pop_front() {
-        section(&name, of, &mut out);
+        section(&name, of, &known, &mut out);
         let mut names = Vec::new();
         references(of, &mut names);
         for name in names {
@@ -51,37 +62,38 @@ fn about(of: &Value) -> String {
     cell(of["description"].as_str().unwrap_or_default())
 }
 
-fn section(name: &str, of: &Value, out: &mut String) {
+fn section(name: &str, of: &Value, known: &Known, out: &mut String) {
     let _ = write!(out, "\n## {name}\n\n{}\n", about(of));
     if of["properties"].is_object() {
-        table(of, out);
+        table(name, of, known, out);
     }
     let choices = of["oneOf"].as_array().or_else(|| of["anyOf"].as_array());
     if choices.is_none() && of["enum"].is_array() {
         let _ = write!(out, "\nOne of {}.\n", words(&of["enum"]));
     }
     let Some(choices) = choices else { return };
-    out.push_str("\n| | |\n| --- | --- |\n");
+    out.push_str("\n| | example | |\n| --- | --- | --- |\n");
     let mut with_fields = Vec::new();
     for choice in choices {
         if let Some(word) = choice["const"].as_str() {
-            let _ = writeln!(out, "| `{word}` | {} |", about(choice));
+            let _ = writeln!(out, "| `{word}` | | {} |", about(choice));
         } else if choice["enum"].is_array() {
-            let _ = writeln!(out, "| {} | {} |", words(&choice["enum"]), about(choice));
+            let _ = writeln!(out, "| {} | | {} |", words(&choice["enum"]), about(choice));
         } else if let Some((word, inner)) = choice["properties"].as_object().and_then(|fields| fields.iter().next()) {
             let fields = inner["properties"].is_object();
             let held = if fields { "…".to_string() } else { held(inner) };
-            let _ = writeln!(out, "| `{word}(`{held}`)` | {} |", about(choice));
+            let (_, example) = known_of(&format!("{name}.{word}"), known);
+            let _ = writeln!(out, "| `{word}(`{held}`)` | {example} | {} |", about(choice));
             if fields {
                 with_fields.push((word, inner));
             }
         } else {
-            let _ = writeln!(out, "| {} | {} |", kind(choice), about(choice));
+            let _ = writeln!(out, "| {} | | {} |", kind(choice), about(choice));
         }
     }
     for (word, inner) in with_fields {
         let _ = write!(out, "\n`{word}(…)`:\n");
-        table(inner, out);
+        table(&format!("{name}.{word}"), inner, known, out);
     }
 }
 
@@ -90,8 +102,14 @@ fn words(of: &Value) -> String {
     all.iter().filter_map(Value::as_str).map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
-fn table(of: &Value, out: &mut String) {
-    out.push_str("\n| field | type | default | |\n| --- | --- | --- | --- |\n");
+/// Unit and example for cells of a table.
+fn known_of(point: &str, known: &Known) -> (String, String) {
+    let Some((unit, example)) = known.get(point) else { return Default::default() };
+    (cell(unit), if example.is_empty() { String::new() } else { format!("`{}`", cell(example)) })
+}
+
+fn table(outer: &str, of: &Value, known: &Known, out: &mut String) {
+    out.push_str("\n| field | type | unit | default | example | |\n| --- | --- | --- | --- | --- | --- |\n");
     let needed = of["required"].as_array().map(Vec::as_slice).unwrap_or_default();
     for (name, field) in of["properties"].as_object().into_iter().flatten() {
         let default = match (needed.iter().any(|one| one == name), &field["default"]) {
@@ -100,7 +118,14 @@ fn table(of: &Value, out: &mut String) {
             (false, Value::String(text)) => format!("`\"{text}\"`"),
             (false, other) => format!("`{other}`"),
         };
-        let _ = writeln!(out, "| `{name}` | {} | {} | {} |", kind(field), cell(&default), about(field));
+        let (unit, example) = known_of(&format!("{outer}.{name}"), known);
+        let _ = writeln!(
+            out,
+            "| `{name}` | {} | {unit} | {} | {example} | {} |",
+            kind(field),
+            cell(&default),
+            about(field)
+        );
     }
 }
 
@@ -164,9 +189,13 @@ mod tests {
     fn every_field_is_there_and_says_what_it_is() {
         let schema = schemars::schema_for!(sandtable_plan::spec::Spec);
         let page = page(schema.as_value());
-        assert!(page.contains("| `fleet` | [FleetSpec](#fleetspec) |  | The machines. |"), "{page}");
-        assert!(page.contains("| `jobs` | whole number |  | How many. |"), "{page}");
+        let has = |start: &str, end: &str| page.lines().any(|line| line.starts_with(start) && line.ends_with(end));
+        assert!(has("| `fleet` | [FleetSpec](#fleetspec) |  |  | ", " | The machines. |"), "{page}");
+        assert!(has("| `jobs` | whole number | jobs |  | `", "` | How many. |"), "{page}");
         let bare: Vec<&str> = page.lines().filter(|line| line.starts_with("| `") && line.ends_with("|  |")).collect();
         assert!(bare.is_empty(), "these say nothing:\n{}", bare.join("\n"));
+        let is_number = |line: &&str| line.contains("number | ") && line.split(" | ").nth(2) == Some("");
+        let without: Vec<&str> = page.lines().filter(is_number).collect();
+        assert!(without.is_empty(), "numbers without a unit:\n{}", without.join("\n"));
     }
 }
