@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 
 use crate::display::Unit;
 
-pub use aligned::fit;
+pub use aligned::{fit, parts};
 
 /// A value of a table.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,15 +2,25 @@
 
 use std::fmt::Write as _;
 
-use sandtable_core::frame::{ColumnKind, Frame};
+use sandtable_core::frame::{ColumnKind, Frame, parts};
 use sandtable_results::metric::{Better, METRICS};
 
 use crate::Gathered;
 
-/// Tables of more columns than this are as wide as a page of two columns.
-const NARROW: usize = 6;
+/// Characters of a table, in small type, that fit into a column of a page of two columns (3.3 in), and into both (7 in).
+const COLUMN: usize = 54;
+const BOTH: usize = 114;
 
-/// Rows that fit on a page: longer tables come in parts.
+/// Blanks between columns, in characters.
+const BETWEEN: usize = 2;
+
+/// Words longer than this are broken into lines.
+const LONG: usize = 32;
+
+/// The width of a character of small type, in points.
+const CHARACTER: f64 = 4.2;
+
+/// Lines that fit on a page: longer tables come in parts.
 const PAGE: usize = 45;
 
 /// What a preamble needs.
@@ -38,35 +48,94 @@ pub fn tex_table(frame: &Frame, caption: &str, label: &str) -> String {
     out
 }
 
-/// A table in as many parts as it takes pages, since none breaks over a page of two columns.
+/// A column of a table.
+struct Shown {
+    /// Where it stands in the rows.
+    at: usize,
+    head: String,
+    /// As LaTeX has it.
+    align: String,
+    /// In characters, where long words are broken.
+    width: usize,
+    /// Lines of its longest cell.
+    lines: usize,
+}
+
+/// The columns of a table; what each row would say of the point of the sweep, where all say the same, is for the caption.
+fn columns(frame: &Frame) -> (Vec<Shown>, Option<String>) {
+    let rows: Vec<Vec<String>> = frame.texts().map(|row| row.into_iter().map(|(text, _)| text).collect()).collect();
+    let shown: Vec<(&str, ColumnKind)> = frame.shown().collect();
+    let (mut all, mut point) = (Vec::new(), None);
+    for (at, (head, (name, kind))) in frame.heads().into_iter().zip(shown).enumerate() {
+        let texts = || rows.iter().filter_map(|row| row.get(at));
+        let first = texts().next();
+        if name == "variant" && texts().all(|text| Some(text) == first) {
+            point = first.filter(|text| !text.is_empty()).cloned();
+            continue;
+        }
+        let widest = texts().map(|text| text.chars().count()).max().unwrap_or(0);
+        let is_long = kind == ColumnKind::Words && widest > LONG;
+        let width = if is_long { LONG } else { widest.max(head.chars().count()) };
+        let align = match (kind, is_long) {
+            (_, true) => format!("p{{{:.0}pt}}", LONG as f64 * CHARACTER),
+            (ColumnKind::Words, _) => "l".into(),
+            _ => "r".into(),
+        };
+        all.push(Shown { at, head: escaped(&head), align, width, lines: widest.div_ceil(width.max(1)).max(1) });
+    }
+    (all, point)
+}
+
+/// A table that fits on pages of two columns: columns that do not fit beside each other come below, each time after what their
+/// rows are called, and rows that do not fit on a page come in another part, since no table breaks over it.
 fn table(out: &mut String, frame: &Frame, caption: &str, label: &str) {
     let rows = marked(frame);
-    let parts = rows.len().div_ceil(PAGE).max(1);
+    let (columns, point) = columns(frame);
+    let caption = point.map_or(caption.to_string(), |point| format!("{caption} At {point}."));
+    let widths: Vec<usize> = columns.iter().map(|column| column.width).collect();
+    let is_wide = widths.iter().map(|width| width + BETWEEN).sum::<usize>() > COLUMN + BETWEEN;
+    let names = columns.iter().take_while(|column| column.at < frame.names()).count();
+    let below = parts(&widths, names, if is_wide { BOTH } else { COLUMN });
+    let lines = columns.iter().map(|column| column.lines).max().unwrap_or(1);
+    let pages = rows.len().div_ceil((PAGE / below.len().max(1) / lines).max(1)).max(1);
     // Of alike length: no last part of two rows.
-    let each = rows.len().div_ceil(parts).max(1);
+    let each = rows.len().div_ceil(pages).max(1);
     let mut rows = rows.chunks(each);
-    for part in 1..=parts {
-        let caption = if parts == 1 { caption.to_string() } else { format!("{caption} Part {part} of {parts}.") };
-        let label = if part == 1 { label.to_string() } else { format!("{label}-{part}") };
-        float(out, frame, rows.next().unwrap_or_default(), &caption, &label);
+    for page in 1..=pages {
+        let caption = if pages == 1 { caption.clone() } else { format!("{caption} Part {page} of {pages}.") };
+        let label = if page == 1 { label.to_string() } else { format!("{label}-{page}") };
+        let star = if is_wide { "*" } else { "" };
+        let _ = write!(
+            out,
+            "\n\\begin{{table{star}}}\n  \\centering\n  \\footnotesize\n  \\setlength{{\\tabcolsep}}{{3pt}}\n  \\caption{{{}}}\n  \\label{{tab:{label}}}\n",
+            escaped(&caption)
+        );
+        let rows = rows.next().unwrap_or_default();
+        for (at, part) in below.iter().enumerate() {
+            out.push_str(if at > 0 { "\n  \\medskip\n\n" } else { "" });
+            tabular(out, &part.iter().map(|at| &columns[*at]).collect::<Vec<_>>(), rows);
+        }
+        let _ = writeln!(out, "\\end{{table{star}}}");
     }
 }
 
-/// Rows below their heads.
-fn float(out: &mut String, frame: &Frame, rows: &[Vec<String>], caption: &str, label: &str) {
-    let shown: Vec<ColumnKind> = frame.shown().map(|(_, kind)| kind).collect();
-    let star = if shown.len() > NARROW { "*" } else { "" };
-    let align: String = shown.iter().map(|kind| if *kind == ColumnKind::Words { 'l' } else { 'r' }).collect();
-    let line = |cells: &[String]| format!("    {} \\\\\n", cells.join(" & "));
-    let _ = write!(
-        out,
-        "\n\\begin{{table{star}}}\n  \\centering\n  \\caption{{{}}}\n  \\label{{tab:{label}}}\n  \\begin{{tabular}}{{{align}}}\n    \\toprule\n",
-        escaped(caption)
-    );
-    out.push_str(&line(&frame.heads().iter().map(|head| escaped(head)).collect::<Vec<_>>()));
+/// Some columns of rows, below their heads.
+fn tabular(out: &mut String, columns: &[&Shown], rows: &[Vec<String>]) {
+    let align: String = columns.iter().map(|column| column.align.as_str()).collect();
+    let line = |cells: Vec<&str>| format!("    {} \\\\\n", cells.join(" & "));
+    let _ = write!(out, "  \\begin{{tabular}}{{{align}}}\n    \\toprule\n");
+    out.push_str(&line(columns.iter().map(|column| column.head.as_str()).collect()));
     out.push_str("    \\midrule\n");
-    rows.iter().for_each(|row| out.push_str(&line(row)));
-    let _ = write!(out, "    \\bottomrule\n  \\end{{tabular}}\n\\end{{table{star}}}\n");
+    // Words that are broken into lines are not stretched to fill them.
+    let cell = |column: &&Shown, row: &[String]| match column.align.starts_with('p') {
+        true => format!("{{\\raggedright {}\\par}}", row[column.at]),
+        false => row[column.at].clone(),
+    };
+    for row in rows {
+        let cells: Vec<String> = columns.iter().map(|column| cell(column, row)).collect();
+        out.push_str(&line(cells.iter().map(String::as_str).collect()));
+    }
+    out.push_str("    \\bottomrule\n  \\end{tabular}\n");
 }
 
 /// The rows of a table as LaTeX, the best of each metric in bold.
@@ -120,8 +189,12 @@ fn marked(frame: &Frame) -> Vec<Vec<String>> {
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
+    let mut before = ' ';
     while let Some(c) = chars.next() {
+        let begins = matches!(std::mem::replace(&mut before, c), ' ' | '(');
         match c {
+            // A number below 0, and no hyphen.
+            '-' if begins && chars.peek().is_some_and(char::is_ascii_digit) => out.push_str("$-$"),
             // A thin space stands before units, as it was written.
             '\\' if chars.peek() == Some(&',') => {
                 chars.next();
@@ -176,8 +249,30 @@ mod tests {
         let rows: Vec<&str> = out.lines().filter(|line| line.ends_with("\\\\")).map(str::trim).collect();
         assert_eq!(rows[1], "a\\_b & 0.8 & 60.0 s & 50.0 \\% \\\\");
         assert_eq!(rows[2], "c\\&d & 0.8 & \\textbf{30.0 s} & \\textbf{75.0 \\%} \\\\");
+        assert_eq!(escaped("-1.5 (-2 to 3), a-4"), "$-$1.5 ($-$2 to 3), a-4");
         // Alone at its point: it is best of nothing.
         assert_eq!(rows[3], "a\\_b & 1.2 & 90.0 s & 75.0 \\% \\\\");
+    }
+
+    #[test]
+    fn a_table_that_is_wider_than_a_page_comes_in_parts_below_each_other() {
+        let metrics: Vec<Column> = (0..30).map(|at| Column::count(format!("metric_{at}"))).collect();
+        let mut frame = Frame::new([&[Column::words("policy"), Column::words("variant")][..], &metrics].concat());
+        for policy in ["fifo", "las"] {
+            let numbers = (0..30).map(|at| sandtable_core::frame::Value::from(at as u64));
+            frame.push([policy.into(), "load=0.9".into()].into_iter().chain(numbers).collect::<Vec<_>>());
+        }
+        let out = tex_table(&frame, "All.", "all");
+        assert!(out.contains("\\caption{All. At load=0.9.}") && !out.contains("variant"), "{out}");
+        assert_eq!((out.matches("\\begin{table*}").count(), out.matches("\\begin{tabular}").count()), (1, 4), "{out}");
+        assert_eq!(out.matches("fifo & ").count(), 4);
+        assert!(out.lines().all(|line| line.len() < 150), "{out}");
+        // Words that are longer than a column are broken.
+        let mut frame = Frame::new([Column::words("policy"), Column::words("verdict")]);
+        frame.push(["fifo".into(), "word ".repeat(20).into()]);
+        let out = tex_table(&frame, "All.", "all");
+        assert!(out.contains("\\begin{table}\n") && out.contains("\\begin{tabular}{lp{134pt}}"), "{out}");
+        assert!(out.contains("fifo & {\\raggedright word word"), "{out}");
     }
 
     #[test]

@@ -38,8 +38,9 @@ impl Frame {
     }
 }
 
-/// The columns of each part, of columns of these widths: the first of each are the names of its rows, but at most half of the width.
-fn parts(widths: &[usize], names: usize, width: usize) -> Vec<Vec<usize>> {
+/// The columns of each part of a table that is to be so wide, of columns of these widths, in characters: the first of each are the names of its rows, but at most half
+/// of the width.
+pub fn parts(widths: &[usize], names: usize, width: usize) -> Vec<Vec<usize>> {
     let sum =
         |columns: &[usize]| columns.iter().map(|at| widths.get(*at).map_or(0, |own| own + BETWEEN)).sum::<usize>();
     let mut heads: Vec<usize> = (0..names).collect();
