@@ -33,8 +33,13 @@ pub struct Drawn {
     pub class: Option<Class>,
 }
 
+/// Bytes that a figure takes in a page.
+pub(super) fn size(figure: &Figure) -> usize {
+    columns(figure, &[]).to_string().len()
+}
+
 /// The words around figures.
-pub(super) fn drawn(figures: &[Captioned]) -> Vec<Drawn> {
+pub(super) fn in_words(figures: &[Captioned]) -> Vec<Drawn> {
     let one = |of: &Captioned| Drawn {
         // Anchors are told apart.
         id: match of.point {

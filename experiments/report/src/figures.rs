@@ -18,6 +18,7 @@ use sandtable_results::schema::{JobRecord, StayRecord};
 use sandtable_results::status::CellStatus;
 use sandtable_results::store::Store;
 
+use super::data::size;
 use super::lanes::{Named, Timeline, drawing};
 use super::plot::Figure;
 
@@ -103,14 +104,8 @@ pub struct Class {
     pub shows: &'static str,
 }
 
-/// A page has figures at at most so many points of a sweep: it is not an archive.
-const POINTS: usize = 12;
-
-/// How many points of a sweep a page has figures of, and of how many it has none.
-pub(super) fn drawn_points(plan: &Plan, store: &Store) -> (usize, usize) {
-    let all = points(plan, store).len();
-    (all.min(POINTS), all.saturating_sub(POINTS))
-}
+/// The figures of a page are of as many points of a sweep as fit into so many bytes: it is not an archive.
+const BYTES: usize = 2_000_000;
 
 /// What a cell's run left, of the jobs that are measured.
 struct Run<'a> {
@@ -131,47 +126,60 @@ struct Runs<'a> {
 /// # Errors
 /// A file of the store that can't be read.
 pub fn figures(plan: &Plan, store: &Store, known: &[CellStatus], metric: &Metric) -> Result<Vec<Captioned>, Error> {
-    let mut all = of_points(plan, store, usize::MAX)?;
+    let mut all = Vec::new();
+    for (number, point) in points(plan, store).into_iter().enumerate() {
+        all.extend(of_point(plan, store, number, point)?);
+    }
     all.extend(sweeps::figures(plan, known, &points(plan, store), metric));
     all.retain(|one| !one.figure.is_empty());
     Ok(all)
 }
 
-/// Those of a page: of its points alone, since it draws sweeps from the metrics of cells.
-pub(super) fn of_page(plan: &Plan, store: &Store) -> Result<Vec<Captioned>, Error> {
-    let mut all = of_points(plan, store, POINTS)?;
-    all.retain(|one| !one.figure.is_empty());
-    Ok(all)
+/// The figures of a page, which draws sweeps from the metrics of cells; of how many points they are, at least of the first.
+pub(super) struct OfPage {
+    pub(super) figures: Vec<Captioned>,
+    pub(super) points: usize,
 }
 
-fn of_points(plan: &Plan, store: &Store, most: usize) -> Result<Vec<Captioned>, Error> {
-    let mut all = Vec::new();
-    for (number, point) in points(plan, store).into_iter().take(most).enumerate() {
-        let mut of = Vec::new();
-        for label in labels(plan) {
-            let cells = cells_at(plan, store, label, point);
-            let first = cells
-                .first()
-                .map(|cell| Ok::<_, Error>((reader::jobs(store, &cell.id)?, reader::stays(store, &cell.id)?)));
-            let read = |cell: &&Cell| reader::measured_jobs(store, &cell.id);
-            let jobs = cells.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
-            let all = cells.iter().zip(jobs).map(|(cell, jobs)| Run { cell, jobs }).collect();
-            of.push(Runs { label, all, first: first.transpose()? });
+/// Those of a page.
+pub(super) fn of_page(plan: &Plan, store: &Store) -> Result<OfPage, Error> {
+    let (mut of, mut bytes) = (OfPage { figures: Vec::new(), points: 0 }, 0);
+    for (number, point) in points(plan, store).into_iter().enumerate() {
+        let mut own = of_point(plan, store, number, point)?;
+        own.retain(|one| !one.figure.is_empty());
+        bytes += own.iter().map(|one| size(&one.figure)).sum::<usize>();
+        if number > 0 && bytes > BYTES {
+            break;
         }
-        let at = at_words(point);
-        let plain =
-            |(figure, caption): (Figure, String)| Captioned { figure, caption, point: Some(number), class: None };
-        all.extend(distributions::figures(&of, &at).into_iter().map(plain));
-        all.extend(over_time::figures(&of, store, &at)?.into_iter().map(plain));
-        all.extend(predictions::figures(&of, store, &at)?.into_iter().map(plain));
-        let classed = classes::figures(&of, &at)?.into_iter();
-        all.extend(classed.map(|(class, figure, caption)| Captioned {
-            figure,
-            caption,
-            point: Some(number),
-            class: Some(class),
-        }));
+        of.figures.extend(own);
+        of.points += 1;
     }
+    Ok(of)
+}
+
+fn of_point(plan: &Plan, store: &Store, number: usize, point: &Point) -> Result<Vec<Captioned>, Error> {
+    let (mut all, mut of) = (Vec::new(), Vec::new());
+    for label in labels(plan) {
+        let cells = cells_at(plan, store, label, point);
+        let first =
+            cells.first().map(|cell| Ok::<_, Error>((reader::jobs(store, &cell.id)?, reader::stays(store, &cell.id)?)));
+        let read = |cell: &&Cell| reader::measured_jobs(store, &cell.id);
+        let jobs = cells.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
+        let all = cells.iter().zip(jobs).map(|(cell, jobs)| Run { cell, jobs }).collect();
+        of.push(Runs { label, all, first: first.transpose()? });
+    }
+    let at = at_words(point);
+    let plain = |(figure, caption): (Figure, String)| Captioned { figure, caption, point: Some(number), class: None };
+    all.extend(distributions::figures(&of, &at).into_iter().map(plain));
+    all.extend(over_time::figures(&of, store, &at)?.into_iter().map(plain));
+    all.extend(predictions::figures(&of, store, &at)?.into_iter().map(plain));
+    let classed = classes::figures(&of, &at)?.into_iter();
+    all.extend(classed.map(|(class, figure, caption)| Captioned {
+        figure,
+        caption,
+        point: Some(number),
+        class: Some(class),
+    }));
     Ok(all)
 }
 

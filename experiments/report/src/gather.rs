@@ -14,8 +14,8 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::data::{Drawn, data, drawn};
-use super::figures::{drawn_points, of_page, timelines};
+use super::data::{Drawn, data, in_words};
+use super::figures::{of_page, points, timelines};
 use super::lanes::Timeline;
 use crate::table;
 
@@ -114,15 +114,15 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
     if let Some(oracles) = oracles(plan) {
         notes.push(format!("Told the truth, which no real scheduler is: {oracles}."));
     }
-    let points = drawn_points(plan, store);
-    if points.1 > 0 {
+    let page = of_page(plan, store)?;
+    let left = points(plan, store).len() - page.points;
+    if left > 0 {
         notes.push(format!(
-            "Figures of jobs are of the first {} points of the sweep, not of {} more: `--at PATH=VALUE` chooses.",
-            points.0, points.1
+            "Figures of jobs are of the first {} points of the sweep, not of {left} more: `--at PATH=VALUE` chooses.",
+            page.points
         ));
     }
     let claims: Vec<ClaimRow> = claim::measure(plan, &known).iter().map(claim::in_words).collect();
-    let figures = of_page(plan, store)?;
     let (timelines, named) = timelines(plan, store)?;
     Ok(Gathered {
         title: plan.title.clone(),
@@ -131,9 +131,9 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
         referenced: claims.iter().any(|claim| claim.reference != "-"),
         claims,
         metrics: Metrics { table: table::metrics(plan, &known), notes: table::notes(plan, &known) },
-        points: points.0,
-        data: data(plan, store, &known, &figures, &timelines, named),
-        figures: drawn(&figures),
+        points: page.points,
+        data: data(plan, store, &known, &page.figures, &timelines, named),
+        figures: in_words(&page.figures),
         timelines,
         queues: Metrics { table: table::queues(plan, &known), notes: Vec::new() },
         predictors: table::predictors(plan, &known),
