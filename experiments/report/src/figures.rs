@@ -18,7 +18,6 @@ use sandtable_results::schema::{JobRecord, StayRecord};
 use sandtable_results::status::CellStatus;
 use sandtable_results::store::Store;
 
-use super::data::size;
 use super::lanes::{Named, Timeline, drawing};
 use super::plot::Figure;
 
@@ -141,8 +140,8 @@ pub(super) struct OfPage {
     pub(super) points: usize,
 }
 
-/// Those of a page.
-pub(super) fn of_page(plan: &Plan, store: &Store) -> Result<OfPage, Error> {
+/// Those of a page, in which each takes so many bytes.
+pub(super) fn of_page(plan: &Plan, store: &Store, size: impl Fn(&Figure) -> usize) -> Result<OfPage, Error> {
     let (mut of, mut bytes) = (OfPage { figures: Vec::new(), points: 0 }, 0);
     for (number, point) in points(plan, store).into_iter().enumerate() {
         let mut own = of_point(plan, store, number, point)?;

@@ -14,7 +14,7 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::data::{Drawn, data, in_words};
+use super::data::{Drawn, data, in_words, size};
 use super::figures::{of_page, points, timelines};
 use super::lanes::Timeline;
 use crate::table;
@@ -114,7 +114,7 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
     if let Some(oracles) = oracles(plan) {
         notes.push(format!("Told the truth, which no real scheduler is: {oracles}."));
     }
-    let page = of_page(plan, store)?;
+    let page = of_page(plan, store, size)?;
     let left = points(plan, store).len() - page.points;
     if left > 0 {
         notes.push(format!(
