@@ -229,6 +229,10 @@ impl KaiLike {
             let offer = reclaim::from_others(cluster, shares, job, (protected, order));
             let fair = |cluster: &Cluster| self.left(cluster, job).filter(|_| offer.is_fair(cluster, shares, job));
             found = cluster.place_without(&offer.jobs, fair);
+            if found.is_none() {
+                let find = |cluster: &Cluster| self.left(cluster, job);
+                found = reclaim::on_one_node(cluster, shares, job, (protected, order), find);
+            }
         }
         if found.is_none() && self.preempts {
             let own = reclaim::from_own(cluster, job, protected, self.victims);

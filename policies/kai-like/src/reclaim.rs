@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 
-use sandtable_policy::{Cluster, Job, JobId, Kind, NEVER, Param, QueueId, host};
+use sandtable_policy::{Cluster, GpuId, Job, JobId, Kind, NEVER, NodeId, Param, QueueId, host};
 use sandtable_queues::Protected;
 
 use crate::shares::Shares;
@@ -28,38 +28,136 @@ pub fn may_take(cluster: &Cluster, shares: &Shares, job: &Job) -> bool {
 /// jobs would go for it.
 pub fn from_others(cluster: &Cluster, shares: &Shares, job: &Job, (protected, order): (&Protected, &Order)) -> Offer {
     let mut offer = Offer { jobs: Vec::new(), sides: BTreeSet::new() };
-    let (tree, asks, Some(own)) = (cluster.queues(), job.asked_milli(), job.queue) else { return offer };
-    let ours: Vec<QueueId> = tree.path(own).collect();
-    let mut line = Line::new(cluster, shares);
-    for started in protected.started().map(|id| cluster.job(id)) {
-        line.goes(started);
-    }
-    let sides = |queue: QueueId| {
-        let theirs = tree.path(queue).take_while(|id| !ours.contains(id)).last()?;
-        let group = tree.queue(theirs).parent;
-        Some((ours.iter().copied().find(|id| tree.queue(*id).parent == group)?, theirs))
-    };
-    // What a queue has left only shrinks: where it gives no job, it gives none after that.
-    let gives = |line: &Line<'_>, mine: QueueId, theirs: QueueId| {
-        let stays_guaranteed = tree.held(mine) + asks <= tree.guaranteed(mine);
-        let (rest, fair) = (line.left(theirs), shares.fair(theirs).min(tree.limit(theirs)));
-        rest > fair || (stays_guaranteed && rest > tree.guaranteed(theirs))
-    };
-    for queue in order.queues.iter().copied().filter(|queue| *queue != own) {
-        if sides(queue).is_some_and(|(mine, theirs)| gives(&line, mine, theirs)) {
-            let useful = |id: &JobId| job.gpu_types.contains(&cluster.type_of(cluster.job(*id)));
-            line.join(queue, Box::new(order.jobs(cluster, protected, queue).filter(useful)));
-        }
-    }
+    let sides = Sides::of(cluster, shares, job);
+    let mut line = sides.line(protected, order);
     while let Some(queue) = line.last() {
-        let Some((mine, theirs)) = sides(queue).filter(|(mine, theirs)| gives(&line, *mine, *theirs)) else {
+        // What a queue has left only shrinks: where it gives no job, it gives none after that.
+        let Some((mine, theirs)) = sides.between(queue).filter(|(mine, theirs)| sides.gives(&line, *mine, *theirs))
+        else {
             line.leave(queue);
             continue;
         };
-        offer.sides.insert((mine, theirs, tree.held(theirs)));
+        offer.sides.insert((mine, theirs, cluster.queues().held(theirs)));
         offer.jobs.extend(line.pop(queue));
     }
     offer
+}
+
+/// Jobs of other queues that go for one that fits on a single node, and its place then, where what others let go elsewhere is of no use.
+///
+/// Victims are taken one after the other in the order of [`Line`], and each time those that were taken on the nodes of the latest go, the
+/// others stay: only what really goes counts for whether it is fair. Source: KAI-Scheduler, `byPodSolver` and `reclaimable.go`.
+pub fn on_one_node(
+    cluster: &mut Cluster,
+    shares: &Shares,
+    job: &Job,
+    (protected, order): (&Protected, &Order),
+    find: impl Fn(&Cluster) -> Option<Vec<GpuId>>,
+) -> Option<(Vec<JobId>, Vec<GpuId>)> {
+    let one_node = job.gpus <= 1 || job.ask().gpus_per_node >= job.gpus;
+    if !one_node {
+        return None;
+    }
+    let taken = {
+        let mut line = Sides::of(cluster, shares, job).line(protected, order);
+        std::iter::from_fn(move || line.last().and_then(|queue| line.pop(queue))).collect::<Vec<JobId>>()
+    };
+    let mut of_node: BTreeMap<NodeId, (u64, Vec<JobId>)> = BTreeMap::new();
+    let mut settled: BTreeSet<NodeId> = BTreeSet::new();
+    for id in taken {
+        let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
+        let (held, share) = (cluster.job(id).held.clone(), u64::from(cluster.job(id).share));
+        held.iter().for_each(|gpu| *nodes.entry(cluster.node(*gpu)).or_insert(0) += share);
+        for (node, milli) in nodes {
+            let (freed, jobs) = of_node.entry(node).or_default();
+            *freed += milli;
+            jobs.push(id);
+            let free = cluster.node_gpus(node).filter(|gpu| cluster.is_free(*gpu)).count() as u64 * 1000;
+            if job.share == 1000 && free + *freed < job.asked_milli() || settled.contains(&node) {
+                continue;
+            }
+            let jobs = jobs.clone();
+            let Some((gone, gpus)) = cluster.place_without(&jobs, &find) else { continue };
+            if Sides::of(cluster, shares, job).may_go(protected, &gone) {
+                return Some((gone, gpus));
+            }
+            // With more of them the same would go.
+            settled.insert(node);
+        }
+    }
+    None
+}
+
+/// The queues and groups of a job that asks, beside those of others.
+struct Sides<'a> {
+    cluster: &'a Cluster,
+    shares: &'a Shares,
+    job: &'a Job,
+    ours: Vec<QueueId>,
+}
+
+impl<'a> Sides<'a> {
+    fn of(cluster: &'a Cluster, shares: &'a Shares, job: &'a Job) -> Sides<'a> {
+        let ours = job.queue.into_iter().flat_map(|own| cluster.queues().path(own)).collect();
+        Sides { cluster, shares, job, ours }
+    }
+
+    /// Below the group that the job shares with a queue: its own queue or group, and the other's; none: they are one.
+    fn between(&self, queue: QueueId) -> Option<(QueueId, QueueId)> {
+        let tree = self.cluster.queues();
+        let theirs = tree.path(queue).take_while(|id| !self.ours.contains(id)).last()?;
+        let group = tree.queue(theirs).parent;
+        Some((self.ours.iter().copied().find(|id| tree.queue(*id).parent == group)?, theirs))
+    }
+
+    /// Whether a queue or group with what it has left gives a job.
+    fn gives(&self, line: &Line<'_>, mine: QueueId, theirs: QueueId) -> bool {
+        let tree = self.cluster.queues();
+        let stays_guaranteed = tree.held(mine) + self.job.asked_milli() <= tree.guaranteed(mine);
+        let (rest, fair) = (line.left(theirs), self.shares.fair(theirs).min(tree.limit(theirs)));
+        rest > fair || (stays_guaranteed && rest > tree.guaranteed(theirs))
+    }
+
+    /// Nothing has gone but what this plan starts.
+    fn begin(&self, protected: &Protected) -> Line<'a> {
+        let mut line = Line::new(self.cluster, self.shares);
+        for started in protected.started().map(|id| self.cluster.job(id)) {
+            line.goes(started);
+        }
+        line
+    }
+
+    /// The jobs that are of use, of the queues that give any.
+    fn line(&self, protected: &'a Protected, order: &'a Order) -> Line<'a> {
+        let mut line = self.begin(protected);
+        let (cluster, job) = (self.cluster, self.job);
+        for queue in order.queues.iter().copied().filter(|queue| job.queue.is_some_and(|own| own != *queue)) {
+            if self.between(queue).is_some_and(|(mine, theirs)| self.gives(&line, mine, theirs)) {
+                let useful = |id: &JobId| job.gpu_types.contains(&cluster.type_of(cluster.job(*id)));
+                line.join(queue, Box::new(order.jobs(cluster, protected, queue).filter(useful)));
+            }
+        }
+        line
+    }
+
+    /// Whether these jobs may go, one after the other, and what is left then is fair.
+    fn may_go(&self, protected: &Protected, gone: &[JobId]) -> bool {
+        let (mut line, mut without) = (self.begin(protected), Line::new(self.cluster, self.shares));
+        let mut sides: BTreeSet<(QueueId, QueueId)> = BTreeSet::new();
+        for id in gone {
+            let other = self.cluster.job(*id);
+            let between = other.queue.and_then(|queue| self.between(queue));
+            let Some((mine, theirs)) = between.filter(|(mine, theirs)| self.gives(&line, *mine, *theirs)) else {
+                return false;
+            };
+            line.goes(other);
+            without.goes(other);
+            sides.insert((mine, theirs));
+        }
+        sides
+            .into_iter()
+            .all(|(mine, theirs)| is_fair(self.cluster, self.shares, self.job, (mine, theirs), without.left(theirs)))
+    }
 }
 
 /// The jobs of a queue that may go, the first one first.
@@ -147,13 +245,19 @@ impl Offer {
     ///
     /// Source: KAI-Scheduler, `reclaimable.go` (read at commit 45103d4), without its multiplier.
     pub fn is_fair(&self, cluster: &Cluster, shares: &Shares, job: &Job) -> bool {
-        let tree = cluster.queues();
-        let gave = |(_, theirs, before): &&(QueueId, QueueId, u64)| tree.held(*theirs) < *before;
-        self.sides.iter().filter(gave).all(|(mine, theirs, _)| {
-            let part = shares.ratio(tree.held(*mine) + job.asked_milli(), *mine);
-            part <= 1.0 || shares.fair(*theirs) == 0 || part < shares.ratio(tree.held(*theirs), *theirs)
-        })
+        let held = |queue: QueueId| cluster.queues().held(queue);
+        let gave = |(_, theirs, before): &&(QueueId, QueueId, u64)| held(*theirs) < *before;
+        let fair = |(mine, theirs, _): &(QueueId, QueueId, u64)| {
+            is_fair(cluster, shares, job, (*mine, *theirs), held(*theirs))
+        };
+        self.sides.iter().filter(gave).all(fair)
     }
+}
+
+/// Whether a job may have what leaves another queue or group so much.
+fn is_fair(cluster: &Cluster, shares: &Shares, job: &Job, (mine, theirs): (QueueId, QueueId), left: u64) -> bool {
+    let part = shares.ratio(cluster.queues().held(mine) + job.asked_milli(), mine);
+    part <= 1.0 || shares.fair(theirs) == 0 || part < shares.ratio(left, theirs)
 }
 
 /// Which jobs of a queue and a priority go first.

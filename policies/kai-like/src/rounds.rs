@@ -203,6 +203,27 @@ fn running_after(case: &Value, rounds: usize) -> BTreeMap<String, bool> {
     jobs.into_iter().zip(runs).map(|(job, runs)| (job.name, runs)).collect()
 }
 
+#[test]
+fn what_is_of_no_use_where_it_is_keeps_no_queue_from_its_own() {
+    let running = |name: &str, node: &str| serde_json::json!({"name": name, "queue": "a", "priority": 50, "gpus_per_task": 1, "tasks": [{"state": "running", "node": node}]});
+    // The latest jobs of `a` are on the first node, of which two are all that it would let go; one that asks for four
+    // GPUs of a node finds them on the other, which two of the oldest jobs are on.
+    let mut jobs: Vec<Value> = ["0", "1"].map(|name| running(name, "second")).to_vec();
+    jobs.extend(["2", "3", "4", "5"].map(|name| running(name, "first")));
+    jobs.push(serde_json::json!({"name": "6", "queue": "b", "priority": 50, "gpus_per_task": 4, "tasks": [{"state": "pending"}]}));
+    let queue = |name: &str| serde_json::json!({"name": name, "deserved": 4, "weight": 0});
+    let mut case = serde_json::json!({
+        "nodes": {"first": {"gpus": 4}, "second": {"gpus": 4}}, "queues": [queue("a"), queue("b")], "jobs": jobs,
+    });
+    let runs = |case: &Value| {
+        running_after(case, 2).into_iter().filter(|(_, runs)| *runs).map(|(name, _)| name).collect::<String>()
+    };
+    assert_eq!(runs(&case), "23456");
+    // With one more GPU guaranteed to `a`, taking two is not fair.
+    case["queues"] = serde_json::json!([{"name": "a", "deserved": 5, "weight": 0}, queue("b")]);
+    assert_eq!(runs(&case), "012345");
+}
+
 #[needs("data:kai")]
 #[test]
 fn published_rounds_end_as_published_or_otherwise_for_a_known_reason() {
