@@ -189,8 +189,10 @@ impl<'a> Search<'a, '_> {
         }
         let mut others = (0..self.tree.len()).filter(|at| *at != own && self.tree.is_queue(*at));
         others.any(|queue| {
-            let (mine, theirs) = self.sides(queue);
-            self.borrows_contested(queue) && self.tree.share(mine).rank() <= self.tree.share(theirs).rank()
+            self.borrows_contested(queue) && {
+                let (mine, theirs) = self.sides(queue);
+                self.tree.share(mine).rank() <= self.tree.share(theirs).rank()
+            }
         })
     }
 
@@ -210,11 +212,13 @@ impl<'a> Search<'a, '_> {
                 continue;
             }
             let sides = self.sides(queue);
-            // No strategy allows what this one does not.
-            let hopeless = self.tree.share(sides.0).rank() > self.tree.share(sides.1).rank();
+            if self.is_hopeless(sides) {
+                self.spare_beside(sides.0);
+                continue;
+            }
             let mut refused: Vec<&Usage> = Vec::new();
             while let Some(of) = self.pop(queue) {
-                if !hopeless && !refused.contains(&&of.usage) && self.allows(by, sides, queue, of) {
+                if !refused.contains(&&of.usage) && self.allows(by, sides, queue, of) {
                     if self.preempt(of, queue, Reason::FairSharing) {
                         return true;
                     }
@@ -222,14 +226,32 @@ impl<'a> Search<'a, '_> {
                     break;
                 }
                 self.spared.entry(queue).or_insert(of);
-                if hopeless {
-                    self.next[queue] = Some(&[]);
-                    break;
-                }
                 refused.push(&of.usage);
             }
         }
         false
+    }
+
+    /// Whether no strategy allows any job of the other side, nor of those beside it, which have no larger share. The incoming job's own side
+    /// would have come first, had it any job left: its share stays as it is.
+    fn is_hopeless(&self, (mine, theirs): (NodeId, NodeId)) -> bool {
+        self.tree.share(mine).rank() > self.tree.share(theirs).rank()
+    }
+
+    /// Spares the first candidate of each queue beside a node, or below what is beside it: they are looked at no more.
+    fn spare_beside(&mut self, side: NodeId) {
+        let Some(parent) = self.tree.path(side).nth(1) else { return };
+        let mut nodes: Vec<NodeId> = self.tree.children(parent).iter().copied().filter(|at| *at != side).collect();
+        while let Some(at) = nodes.pop() {
+            if std::mem::replace(&mut self.pruned[at], true) || !self.tree.share(at).borrows {
+                continue;
+            }
+            if !self.tree.is_queue(at) {
+                nodes.extend_from_slice(self.tree.children(at));
+            } else if let Some(of) = self.left(at).first() {
+                self.spared.entry(at).or_insert(of);
+            }
+        }
     }
 
     /// Looks once at each queue, and there at the first of those that were spared.
@@ -244,6 +266,10 @@ impl<'a> Search<'a, '_> {
         while let Some(queue) = self.next_queue() {
             let Some(of) = self.pop(queue) else { continue };
             let sides = self.sides(queue);
+            if self.is_hopeless(sides) {
+                self.spare_beside(sides.0);
+                continue;
+            }
             if self.allows(by, sides, queue, of) && self.preempt(of, queue, Reason::FairSharing) {
                 return true;
             }
