@@ -193,7 +193,7 @@ def run(
 ) -> Results:
     """Runs the cells of a spec that have no result yet.
 
-    `spec` is a file, or a dictionary in the form of JSON specs. `set` and `sweep` are by path: numbers, lists, texts, or `Ron(…)`;
+    `spec` is a file, or a dictionary in the form of JSON specs. `set` and `sweep` are by path: numbers, texts, or lists and dictionaries as JSON specs have them, or `Ron(…)`;
     `only` are labels, `test` cuts the spec as it says, `policies` and `store` are folders, of components and of results.
     `progress` shows what the command says meanwhile, as a bar where `tqdm` is installed; by default where the output is a terminal.
     What the command warns of is a `SandtableWarning`. Where a policy fails, the error's `results` are those of the others.

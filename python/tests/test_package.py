@@ -93,6 +93,8 @@ class Package(unittest.TestCase):
         sources = ["def key(job, c):\n    return job.submitted, 3", 'def key(job, c):\n    """a, b"""\n    return -job.gpus, 2']
         swept = st.run({**SPEC, "title": "(x"}, only="smallest", sweep={"policies.smallest.with.source": sources}, store="store")
         self.assertEqual(len(swept.cells), 4)
+        poisson = {"workload.arrivals": {"Poisson": {"load": 0.9}}, "reveal": ["Progress"]}
+        self.assertEqual(len(st.plan(SPEC, set=poisson, store="store")), 6)
         self.assertEqual(len(st.plan(SPEC, set={"title": "a, [b", "predictors.remaining": "Oracle"}, store="store")), 6)
 
     def test_what_jobs_are_left_is_said(self) -> None:

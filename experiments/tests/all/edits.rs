@@ -189,6 +189,7 @@ const MOVES: &[Edits] = &[
             ("UntilSpec.AllEnded", "until: LastArrival", "until: AllEnded"),
             ("UntilSpec.At", "until: LastArrival", "until: At(\"1h\")"),
             ("FleetSpec.Model.speed", "speed: 1.5", "speed: 2.5"),
+            ("Sharing.Shares", "speed: 1.5", "speed: 1.5, sharing: Shares"),
             ("FleetSpec.Model.memory", "memory: \"16GiB\"", "memory: \"17GiB\""),
             ("FleetSpec.Model.slots", "speed: 1.5", "speed: 1.5, slots: 2"),
             ("Semantics.preset", "tiresias-count", "lucid-consolidate"),
@@ -313,6 +314,8 @@ const MOVES: &[Edits] = &[
             ("FleetSpec.Nvidia.devices", "StandIn(2)", "StandIn(1)"),
             ("FleetSpec.Nvidia.slots", "slots: 1, sharing: Packed(2)", "slots: 2"),
             ("FleetSpec.Nvidia.sharing", "Packed(2)", "Exclusive"),
+            ("Sharing.Exclusive", "Packed(2)", "Exclusive"),
+            ("Sharing.Packed", "Packed(2)", "Packed(3)"),
             ("FleetSpec.Nvidia.commands", "[\"true\"]", "[\"false\"]"),
             ("FleetSpec.Nvidia.environment", "[\"A\"]", "[\"B\"]"),
             ("FleetSpec.Nvidia.file_size", "file_size: \"1GiB\"", "file_size: \"2GiB\""),
@@ -372,6 +375,7 @@ const STAYS: &[Edits] = &[
 /// What needs files that a test here does not have, or a machine. Of a trace in any format the jobs that were read are in the
 /// identity, of a profile what it says.
 const ELSEWHERE: &[&str] = &[
+    "Sharing.Parts",
     "DevicesSpec.All",
     "DevicesSpec.Only",
     "DevicesSpec.Count",

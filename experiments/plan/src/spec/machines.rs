@@ -7,7 +7,7 @@ use sandtable_inputs::nodes::NodeFormat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::sharing::LinksSpec;
+use super::sharing::{LinksSpec, SharingSchema};
 use sandtable_hardware::Sharing;
 use sandtable_hardware::live::Level;
 
@@ -58,7 +58,7 @@ pub enum FleetSpec {
         maintenance: Vec<MaintenanceSpec>,
         /// Which jobs may be on a GPU together; one at a time by default.
         #[serde(default)]
-        #[schemars(with = "Option<serde_json::Value>")]
+        #[schemars(with = "SharingSchema")]
         sharing: Sharing,
         /// What GPUs of a kind can be cut into where `sharing` is `Parts`, by kind and by name of the part; by default the catalogue's
         /// MIG instances.
@@ -84,7 +84,7 @@ pub enum FleetSpec {
         slots: Option<u32>,
         /// Which jobs may be on a GPU together; one at a time by default.
         #[serde(default)]
-        #[schemars(with = "Option<serde_json::Value>")]
+        #[schemars(with = "SharingSchema")]
         sharing: Sharing,
         /// Commands of workloads, beside the built-in families; `*` is for every other. `{steps}`, `{seconds}`, `{gpus}`
         /// and `{job}` stand for what the job asks for.

@@ -11,6 +11,7 @@ mod sharing;
 mod source;
 mod state;
 pub mod tree;
+mod typed;
 mod window;
 
 use std::collections::BTreeMap;

@@ -98,6 +98,21 @@ pub enum LinksSpec {
     Matrix(Vec<Vec<f64>>),
 }
 
+/// Which jobs may be on a GPU together: the schema of [`sandtable_hardware::Sharing`], which knows of none.
+#[derive(JsonSchema)]
+#[schemars(rename = "Sharing")]
+#[expect(dead_code, reason = "it is read as the other")]
+pub(super) enum SharingSchema {
+    /// One job at a time.
+    Exclusive,
+    /// Jobs whose shares add up to at most a whole GPU; each makes the progress that its share was measured with.
+    Shares,
+    /// At most so many jobs, whatever they ask for; they slow each other down.
+    Packed(u32),
+    /// Parts that GPUs are cut into, one job on each; they do not disturb each other.
+    Parts,
+}
+
 /// A law that is named: RON takes `None` for a field that is left out, which means another law.
 fn named<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<LawSpec>, D::Error> {
     let law = Option::<LawSpec>::deserialize(deserializer)?;

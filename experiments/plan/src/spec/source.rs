@@ -5,7 +5,7 @@ use sandtable_core::error::Error;
 use sandtable_core::text::nearest;
 
 use super::expected::{Around, better};
-use super::{Spec, json, tree};
+use super::{Spec, json, tree, typed};
 
 /// A spec and the source that it was read from.
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ impl Source {
         Error { hint: error.hint.or(located.hint.clone()), ..located }
     }
 
-    /// The source with one value set.
+    /// The source with one value set. Lists and objects of JSON become what their place asks for.
     ///
     /// ```
     /// use sandtable_plan::spec::Source;
@@ -124,7 +124,8 @@ impl Source {
     /// # Errors
     /// Where the path leads nowhere.
     pub fn with(&self, path: &str, value: &str) -> Result<Source, Error> {
-        match tree::set(&self.text, path, value) {
+        let typed = typed::ron_at(&self.text, path, value);
+        match tree::set(&self.text, path, typed.as_deref().unwrap_or(value)) {
             Ok(text) => Ok(Source::new(self.origin.clone(), text)),
             Err(no_such) => {
                 let near = nearest(&no_such.segment, no_such.known.iter().map(String::as_str));

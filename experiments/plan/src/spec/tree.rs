@@ -216,7 +216,7 @@ pub fn set(source: &str, path: &str, value: &str) -> Result<String, NoSuch> {
 }
 
 /// Segments of a path; a segment in double quotes may hold dots.
-fn split(path: &str) -> Vec<String> {
+pub(super) fn split(path: &str) -> Vec<String> {
     let (mut parts, mut quoted) = (vec![String::new()], false);
     for c in path.chars() {
         match c {
