@@ -151,6 +151,9 @@ impl SpecArgs {
 pub(crate) fn expand_noting(spec: &Path, options: &Options) -> Result<Plan, Error> {
     let plan = expand(spec, options)?;
     claim::check(&plan.source, &plan.claims)?;
+    if options.test && plan.source.parse()?.test.is_empty() {
+        crate::ui::note(&format!("{}: without a `test` it is not cut: all of it is meant", spec.display()));
+    }
     note_workloads(&plan, &mut Vec::new());
     Ok(plan)
 }

@@ -125,7 +125,7 @@ impl<'a> Types<'a> {
     fn write_case(&self, inner: &'a Value, held: &Value, out: &mut String) {
         match (held, inner["prefixItems"].as_array()) {
             (Value::Object(fields), _) if inner["properties"].is_object() => {
-                self.write_fields(inner, fields.iter(), out)
+                self.write_fields(inner, fields.iter(), out);
             }
             (Value::Array(all), Some(items)) => {
                 self.write_items(['(', ')'], &|at| items.get(at).unwrap_or(&Value::Null), all, out);
