@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::json::value_as_ron;
 use super::tree;
 
-/// A list or an object of JSON as RON has it at a path of a spec; none: it is neither, or the path leads nowhere.
+/// A list or an object of JSON as RON has it at a path of a spec; none: it is neither, the path leads nowhere, or RON reads it as it is.
 pub(super) fn ron_at(source: &str, path: &str, text: &str) -> Option<String> {
     let value: Value = text.trim_start().starts_with(['{', '[']).then(|| serde_json::from_str(text).ok())??;
     let schema = serde_json::to_value(schemars::schema_for!(super::Spec)).ok()?;
@@ -18,9 +18,34 @@ pub(super) fn ron_at(source: &str, path: &str, text: &str) -> Option<String> {
         let dot = if at.is_empty() { "" } else { "." };
         let _ = write!(at, "{dot}\"{part}\"");
     }
-    let mut out = String::new();
+    let mut out = Written::default();
     types.write(of, &value, &mut out);
-    Some(out)
+    out.is_typed.then_some(out.text)
+}
+
+#[derive(Default)]
+struct Written {
+    text: String,
+    /// Whether anything is written otherwise than in JSON.
+    is_typed: bool,
+}
+
+impl Written {
+    fn put(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    fn put_typed(&mut self, text: &str) {
+        self.is_typed = true;
+        self.put(text);
+    }
+
+    /// A value of which nothing is known: RON has other escapes than JSON, and `None` for `null`.
+    fn put_plain(&mut self, value: &Value) {
+        let (text, json) = (value_as_ron(value), value.to_string());
+        self.is_typed |= text != json;
+        self.put(&text);
+    }
 }
 
 /// The name that the value at a path begins with, as `Generate` of `Generate(jobs: 5)`.
@@ -76,7 +101,7 @@ impl<'a> Types<'a> {
         })
     }
 
-    fn write(&self, of: &'a Value, value: &Value, out: &mut String) {
+    fn write(&self, of: &'a Value, value: &Value, out: &mut Written) {
         let forms = self.forms(of);
         match value {
             Value::Object(fields) => {
@@ -84,76 +109,86 @@ impl<'a> Types<'a> {
                 if let Some((inner, name, held)) =
                     only.and_then(|(name, held)| Some((self.case(of, name)?, name, held)))
                 {
-                    out.push_str(name);
+                    out.put_typed(name);
                     return self.write_case(inner, held, out);
                 }
                 let form = forms.iter().copied().find(|form| form["properties"].is_object());
                 if let Some(form) = form {
                     return self.write_fields(form, fields.iter(), out);
                 }
-                let below = |key: &str| {
-                    let entries = forms.iter().filter_map(|form| form.get("additionalProperties"));
-                    let entry = entries.into_iter().find(|below| below.is_object());
-                    let numbered =
-                        || forms.iter().find_map(|form| form["patternProperties"].as_object()?.values().next());
-                    entry
-                        .map(|entry| (entry, format!("{key:?}")))
-                        .or_else(|| numbered().map(|entry| (entry, key.to_string())))
+                let entry = forms.iter().filter_map(|form| form.get("additionalProperties")).find(|of| of.is_object());
+                let numbered = || forms.iter().find_map(|form| form["patternProperties"].as_object()?.values().next());
+                let (entry, is_number) = match (entry, numbered()) {
+                    (None, Some(entry)) => (entry, true),
+                    (entry, _) => (entry.unwrap_or(&Value::Null), false),
                 };
-                out.push('{');
+                out.put("{");
                 for (at, (key, held)) in fields.iter().enumerate() {
-                    out.push_str(if at > 0 { ", " } else { "" });
-                    let (entry, key) = below(key).unwrap_or((&Value::Null, value_as_ron(&key.as_str().into())));
-                    let _ = write!(out, "{key}: ");
+                    out.put(if at > 0 { ", " } else { "" });
+                    match is_number {
+                        true => out.put_typed(key),
+                        false => out.put_plain(&key.as_str().into()),
+                    }
+                    out.put(": ");
                     self.write(entry, held, out);
                 }
-                out.push('}');
+                out.put("}");
             }
             Value::Array(all) => match forms.iter().find_map(|form| form["prefixItems"].as_array()) {
-                Some(items) => self.write_items(['(', ')'], &|at| items.get(at).unwrap_or(&Value::Null), all, out),
+                Some(items) => self.write_items(["(", ")"], &|at| items.get(at).unwrap_or(&Value::Null), all, out),
                 None => {
                     let item = forms.iter().find_map(|form| form.get("items")).unwrap_or(&Value::Null);
-                    self.write_items(['[', ']'], &|_| item, all, out);
+                    self.write_items(["[", "]"], &|_| item, all, out);
                 }
             },
-            Value::String(word) if forms.iter().any(|form| is_word(form, word)) => out.push_str(word),
-            other => out.push_str(&value_as_ron(other)),
+            Value::String(word) if forms.iter().any(|form| is_word(form, word)) => out.put_typed(word),
+            other => out.put_plain(other),
         }
     }
 
     /// What stands behind the name of a case.
-    fn write_case(&self, inner: &'a Value, held: &Value, out: &mut String) {
+    fn write_case(&self, inner: &'a Value, held: &Value, out: &mut Written) {
         match (held, inner["prefixItems"].as_array()) {
             (Value::Object(fields), _) if inner["properties"].is_object() => {
                 self.write_fields(inner, fields.iter(), out);
             }
             (Value::Array(all), Some(items)) => {
-                self.write_items(['(', ')'], &|at| items.get(at).unwrap_or(&Value::Null), all, out);
+                self.write_items(["(", ")"], &|at| items.get(at).unwrap_or(&Value::Null), all, out);
             }
             _ => {
-                out.push('(');
+                out.put("(");
                 self.write(inner, held, out);
-                out.push(')');
+                out.put(")");
             }
         }
     }
 
-    fn write_fields<'v>(&self, of: &'a Value, fields: impl Iterator<Item = (&'v String, &'v Value)>, out: &mut String) {
-        out.push('(');
+    fn write_fields<'v>(
+        &self,
+        of: &'a Value,
+        fields: impl Iterator<Item = (&'v String, &'v Value)>,
+        out: &mut Written,
+    ) {
+        out.put_typed("(");
         for (at, (name, held)) in fields.enumerate() {
-            let _ = write!(out, "{}{name}: ", if at > 0 { ", " } else { "" });
+            out.put(if at > 0 { ", " } else { "" });
+            out.put(name);
+            out.put(": ");
             self.write(&of["properties"][name.as_str()], held, out);
         }
-        out.push(')');
+        out.put(")");
     }
 
-    fn write_items(&self, [open, close]: [char; 2], of: &dyn Fn(usize) -> &'a Value, all: &[Value], out: &mut String) {
-        out.push(open);
+    fn write_items(&self, [open, close]: [&str; 2], of: &dyn Fn(usize) -> &'a Value, all: &[Value], out: &mut Written) {
+        match open {
+            "(" => out.put_typed(open),
+            _ => out.put(open),
+        }
         for (at, held) in all.iter().enumerate() {
-            out.push_str(if at > 0 { ", " } else { "" });
+            out.put(if at > 0 { ", " } else { "" });
             self.write(of(at), held, out);
         }
-        out.push(close);
+        out.put(close);
     }
 }
 
@@ -203,7 +238,12 @@ mod tests {
             ),
             ("policies.fifo.with", r#"{"backfill": "skip"}"#, "with: {\"backfill\": \"skip\"}"),
             ("predictors", r#"{"remaining": "Oracle", "utilisation": {"Noisy": {"sigma": 0.5}}}"#, "Noisy(sigma: 0.5)"),
-            ("sweep", r#"{"workload.jobs": [1, 2]}"#, "sweep: {\"workload.jobs\": [1, 2]}"),
+            (
+                "sweep",
+                r#"{"workload.jobs": [1, 2], "fleet.nodes": [1]}"#,
+                "sweep: {\"workload.jobs\": [1, 2], \"fleet.nodes\": [1]}",
+            ),
+            ("references", r#"["a\u001b"]"#, "references: [\"a\\u{1b}\"]"),
         ];
         for (path, value, wanted) in cases {
             let found = with(path, value);
