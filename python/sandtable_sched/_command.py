@@ -125,6 +125,8 @@ def value(of: Any) -> str:
     """A value as `--set` takes it."""
     if isinstance(of, str):
         return str(of) if isinstance(of, Ron) or _PLAIN.fullmatch(of) else quoted(of)
+    if of is None:
+        return "None"
     return json.dumps(of, allow_nan=False)
 
 

@@ -17,6 +17,9 @@ const BETWEEN: usize = 2;
 /// Words longer than this are broken into lines.
 const LONG: usize = 32;
 
+/// No column of names is made narrower than this to leave room for what they name.
+const NARROWEST: usize = 8;
+
 /// The width of a character of small type, in points.
 const CHARACTER: f64 = 4.2;
 
@@ -55,10 +58,21 @@ struct Shown {
     head: String,
     /// As LaTeX has it.
     align: String,
-    /// In characters, where long words are broken.
+    /// In characters.
     width: usize,
+    /// Characters of its longest cell.
+    widest: usize,
     /// Lines of its longest cell.
     lines: usize,
+}
+
+impl Shown {
+    /// Breaks its cells into lines of so many characters.
+    fn narrow(&mut self, width: usize) {
+        self.align = format!("p{{{:.0}pt}}", width as f64 * CHARACTER);
+        self.width = width;
+        self.lines = self.widest.div_ceil(width.max(1)).max(1);
+    }
 }
 
 /// The columns of a table; what each row would say of the point of the sweep, where all say the same, is for the caption.
@@ -75,13 +89,13 @@ fn columns(frame: &Frame) -> (Vec<Shown>, Option<String>) {
         }
         let widest = texts().map(|text| text.chars().count()).max().unwrap_or(0);
         let is_long = kind == ColumnKind::Words && widest > LONG;
-        let width = if is_long { LONG } else { widest.max(head.chars().count()) };
-        let align = match (kind, is_long) {
-            (_, true) => format!("p{{{:.0}pt}}", LONG as f64 * CHARACTER),
-            (ColumnKind::Words, _) => "l".into(),
-            _ => "r".into(),
-        };
-        all.push(Shown { at, head: escaped(&head), align, width, lines: widest.div_ceil(width.max(1)).max(1) });
+        let width = widest.max(head.chars().count());
+        let align = if kind == ColumnKind::Words { "l".into() } else { "r".into() };
+        let mut shown = Shown { at, head: escaped(&head), align, width, widest, lines: 1 };
+        if is_long {
+            shown.narrow(LONG);
+        }
+        all.push(shown);
     }
     (all, point)
 }
@@ -90,11 +104,21 @@ fn columns(frame: &Frame) -> (Vec<Shown>, Option<String>) {
 /// rows are called, and rows that do not fit on a page come in another part, since no table breaks over it.
 fn table(out: &mut String, frame: &Frame, caption: &str, label: &str) {
     let rows = marked(frame);
-    let (columns, point) = columns(frame);
+    let (mut columns, point) = columns(frame);
     let caption = point.map_or(caption.to_string(), |point| format!("{caption} At {point}."));
-    let widths: Vec<usize> = columns.iter().map(|column| column.width).collect();
-    let is_wide = widths.iter().map(|width| width + BETWEEN).sum::<usize>() > COLUMN + BETWEEN;
     let names = columns.iter().take_while(|column| column.at < frame.names()).count();
+    let sum = |columns: &[Shown]| columns.iter().map(|column| column.width + BETWEEN).sum::<usize>();
+    let is_wide = sum(&columns) > COLUMN + BETWEEN;
+    if sum(&columns) > BOTH + BETWEEN {
+        // Each part has all names of its rows, and room for others.
+        while sum(&columns[..names]) > BOTH / 2
+            && let Some(widest) = columns[..names].iter_mut().max_by_key(|column| column.width)
+            && widest.width > NARROWEST
+        {
+            widest.narrow(widest.width - 1);
+        }
+    }
+    let widths: Vec<usize> = columns.iter().map(|column| column.width).collect();
     let below = parts(&widths, names, if is_wide { BOTH } else { COLUMN });
     let lines = columns.iter().map(|column| column.lines).max().unwrap_or(1);
     let pages = rows.len().div_ceil((PAGE / below.len().max(1) / lines).max(1)).max(1);
@@ -128,7 +152,7 @@ fn tabular(out: &mut String, columns: &[&Shown], rows: &[Vec<String>]) {
     out.push_str("    \\midrule\n");
     // Words that are broken into lines are not stretched to fill them.
     let cell = |column: &&Shown, row: &[String]| match column.align.starts_with('p') {
-        true => format!("{{\\raggedright {}\\par}}", row[column.at]),
+        true => format!("{{\\raggedright {}\\par}}", breakable(&row[column.at])),
         false => row[column.at].clone(),
     };
     for row in rows {
@@ -183,6 +207,27 @@ fn marked(frame: &Frame) -> Vec<Vec<String>> {
         row.iter().enumerate().map(cell).collect()
     };
     rows.iter().map(of).collect()
+}
+
+/// An escaped text that may be broken where paths and values have no blanks.
+fn breakable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        out.push(c);
+        let ends = match c {
+            '\\' => chars.next().is_some_and(|sign| {
+                out.push(sign);
+                matches!(sign, '_' | '{')
+            }),
+            '/' | '=' | ',' | '.' | ':' => true,
+            _ => false,
+        };
+        if ends && chars.as_str().starts_with(|next: char| next != ' ' && next != '\\') {
+            out.push_str("\\allowbreak{}");
+        }
+    }
+    out
 }
 
 /// A text that means nothing else in LaTeX.
@@ -273,6 +318,20 @@ mod tests {
         let out = tex_table(&frame, "All.", "all");
         assert!(out.contains("\\begin{table}\n") && out.contains("\\begin{tabular}{lp{134pt}}"), "{out}");
         assert!(out.contains("fifo & {\\raggedright word word"), "{out}");
+        assert_eq!(
+            breakable("a\\_b=1.5 x, \\textbf{c/d}"),
+            "a\\_\\allowbreak{}b=\\allowbreak{}1.\\allowbreak{}5 x, \\textbf{c/\\allowbreak{}d}"
+        );
+        // All names of the rows are in each part.
+        let names = [Column::words("policy"), Column::words("queue")];
+        let mut frame = Frame::new([&names[..], &metrics].concat());
+        let numbers = (0..30).map(|at| sandtable_core::frame::Value::from(at as u64));
+        frame.push(
+            ["policy-".repeat(6).into(), "queue-".repeat(6).into()].into_iter().chain(numbers).collect::<Vec<_>>(),
+        );
+        let out = tex_table(&frame, "All.", "all");
+        assert!(out.matches("\\begin{tabular}").count() > 3, "{out}");
+        assert_eq!(out.matches("\\begin{tabular}").count(), out.matches("policy & queue & ").count(), "{out}");
     }
 
     #[test]

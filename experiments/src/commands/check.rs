@@ -9,7 +9,7 @@ use sandtable_run::code;
 use sandtable_run::execute::Compiled;
 
 use super::begin::{self, Warned};
-use super::{SpecArgs, note_workloads};
+use super::{SpecArgs, note_uncut, note_workloads};
 use crate::ui;
 
 /// Check specs: everything that they name is read, every policy and predictor begins; nothing runs.
@@ -48,6 +48,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
 fn one(args: &CheckArgs, path: &Path) -> Result<usize, Error> {
     let options = args.spec.options()?;
     let mut expansion = Expansion::open(path, &options)?;
+    note_uncut(path, &options, expansion.source())?;
     let (mut noted, mut warned, mut cells) = (Vec::new(), Warned::default(), 0);
     while !expansion.is_done() {
         let plan = expansion.part(AT_ONCE)?;

@@ -40,6 +40,7 @@ use sandtable_core::error::Error;
 use sandtable_core::frame::Frame;
 use sandtable_inputs::trace::{Fate, ReadLimits};
 use sandtable_plan::artifact::workspace_above;
+use sandtable_plan::spec::Source;
 use sandtable_plan::{Options, Plan, plan as expand};
 use sandtable_results::claim;
 use sandtable_results::store::Store;
@@ -151,11 +152,17 @@ impl SpecArgs {
 pub(crate) fn expand_noting(spec: &Path, options: &Options) -> Result<Plan, Error> {
     let plan = expand(spec, options)?;
     claim::check(&plan.source, &plan.claims)?;
-    if options.test && plan.source.parse()?.test.is_empty() {
-        crate::ui::note(&format!("{}: without a `test` it is not cut: all of it is meant", spec.display()));
-    }
+    note_uncut(spec, options, &plan.source)?;
     note_workloads(&plan, &mut Vec::new());
     Ok(plan)
+}
+
+/// Says that a spec without a `test` is not cut for one.
+pub(crate) fn note_uncut(spec: &Path, options: &Options, source: &Source) -> Result<(), Error> {
+    if options.test && source.parse()?.test.is_empty() {
+        crate::ui::note(&format!("{}: without a `test` it is not cut: all of it is meant", spec.display()));
+    }
+    Ok(())
 }
 
 /// Says what was left out of the workloads of a plan, and was not said before.

@@ -16,7 +16,7 @@ use sandtable_results::sweep::State;
 use serde_json::json;
 
 use super::begin::Warned;
-use super::{SpecInStore, begin, expand_noting, note_workloads};
+use super::{SpecInStore, begin, expand_noting, note_uncut, note_workloads};
 use crate::commands::Format;
 use crate::engine::plan_file::{Needs, PlanFile, cost};
 use crate::engine::{Submitted, Times};
@@ -45,6 +45,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
     }
     let options = args.of.spec.options()?;
     let mut expansion = Expansion::open(&args.of.path, &options)?;
+    note_uncut(&args.of.path, &options, expansion.source())?;
     let times = Times::of(&store);
     let mut shown = Shown { format: args.format, said: BTreeSet::new(), cells: 0, missing: 0, seconds: Some(0.0) };
     let (mut noted, mut warned, mut others) = (Vec::new(), Warned::default(), BTreeSet::new());

@@ -1,5 +1,6 @@
 //! Colours of a terminal: what went wrong, and verdicts.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// When output is coloured.
@@ -63,15 +64,24 @@ pub(super) fn troubles(text: &str) -> String {
 /// Verdicts in their colours: words of tables, with a space on both sides or at an end of the line; and these parts, in
 /// this order, which are good or bad.
 pub(super) fn verdicts(text: &str, parts: &[(String, bool)]) -> String {
-    let (mut out, mut rest) = (String::new(), text);
+    // By where they begin: where they end, and their colour.
+    let mut painted: BTreeMap<usize, (usize, &str)> = BTreeMap::new();
+    let mut from = 0;
     for (part, is_good) in parts.iter().filter(|(part, _)| !part.is_empty()) {
-        // A table that is cut to the terminal may not have it.
-        let Some(at) = rest.find(part.as_str()) else { continue };
-        let colour = if *is_good { GREEN } else { RED };
-        out.push_str(&format!("{}{colour}{part}{PLAIN}", &rest[..at]));
-        rest = &rest[at + part.len()..];
+        let is_painted = |at: &usize| painted.range(..=at).next_back().is_some_and(|(_, (end, _))| at < end);
+        let next =
+            |from: usize| text[from..].match_indices(part.as_str()).map(|(at, _)| from + at).find(|at| !is_painted(at));
+        // A table that is wider than the terminal is printed in parts: what is in another comes earlier.
+        let Some(at) = next(from).or_else(|| next(0)) else { continue };
+        from = at + part.len();
+        painted.insert(at, (from, if *is_good { GREEN } else { RED }));
     }
-    words(&(out + rest))
+    let (mut out, mut done) = (String::new(), 0);
+    for (at, (end, colour)) in painted {
+        out.push_str(&format!("{}{colour}{}{PLAIN}", &text[done..at], &text[at..end]));
+        done = end;
+    }
+    words(&(out + &text[done..]))
 }
 
 fn words(text: &str) -> String {
@@ -104,6 +114,10 @@ mod tests {
         let parts = [("-3 % *".to_string(), true), ("cut off".to_string(), true), ("+4 % *".to_string(), false)];
         let painted = "fifo +4 %\nlas  \u{1b}[32m-3 % *\u{1b}[0m  \u{1b}[1;31m+4 % *\u{1b}[0m";
         assert_eq!(verdicts("fifo +4 %\nlas  -3 % *  +4 % *", &parts), painted);
+        // In the order of rows, printed in the order of columns.
+        let parts = [("-1 *", true), ("-2 *", true), ("-3 *", true), ("-4 *", true)]
+            .map(|(part, good)| (part.to_string(), good));
+        assert_eq!(verdicts("a -1 *\nb -3 *\n\na -2 *\nb -4 *", &parts).matches(GREEN).count(), 4);
         assert!(is_trouble("warning: x") && !is_trouble("25 cells") && !is_trouble("errors"));
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn to_ron(origin: &str, text: &str) -> Result<String, Error> {
 /// use sandtable_plan::spec::value_as_ron;
 ///
 /// let value = serde_json::json!({"a": [1, 2.5, "\u{1b}"]});
-/// assert_eq!(value_as_ron(&value), r#"{"a": [1, 2.5, "\u{1b}"], }"#);
+/// assert_eq!(value_as_ron(&value), r#"{"a": [1, 2.5, "\u{1b}"]}"#);
 /// ```
 pub fn value_as_ron(value: &Value) -> String {
     let written = Written { out: RefCell::new(String::new()), path: RefCell::new(Vec::new()) };
@@ -85,7 +85,7 @@ impl<'a> Reader<'a> {
     }
 
     fn pairs(self, fields: bool, all: &'a Map<String, Value>) -> Pairs<'a> {
-        Pairs { all: all.iter(), next: None, fields, written: self.written }
+        Pairs { all: all.iter(), next: None, has_begun: false, fields, written: self.written }
     }
 
     fn seq<V: Visitor<'a>>(self, ends: [&'static str; 2], visitor: V) -> Result<V::Value, Wrong> {
@@ -229,6 +229,7 @@ impl<'a> SeqAccess<'a> for Items<'a> {
 struct Pairs<'a> {
     all: serde_json::map::Iter<'a>,
     next: Option<&'a Value>,
+    has_begun: bool,
     /// Fields of a struct, and not entries of a map.
     fields: bool,
     written: &'a Written,
@@ -239,6 +240,9 @@ impl<'a> MapAccess<'a> for Pairs<'a> {
 
     fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, Wrong> {
         let Some((name, value)) = self.all.next() else { return Ok(None) };
+        if std::mem::replace(&mut self.has_begun, true) {
+            self.written.put(", ");
+        }
         self.next = Some(value);
         self.written.path.borrow_mut().push(name.clone());
         let found = seed.deserialize(Key { name, field: self.fields, written: self.written })?;
@@ -250,7 +254,6 @@ impl<'a> MapAccess<'a> for Pairs<'a> {
         let value = self.next.take().ok_or_else(|| Wrong::custom("a value without a key"))?;
         let found = seed.deserialize(Reader { value, written: self.written })?;
         self.written.path.borrow_mut().pop();
-        self.written.put(", ");
         Ok(found)
     }
 }
@@ -389,7 +392,7 @@ mod tests {
             r#"Experiment("#,
             r#"fleet: Model("#,
             r#"sharing: Packed(2)"#,
-            r#"gpus: {1: 3, 2: 1, }"#,
+            r#"gpus: {1: 3, 2: 1}"#,
             r#""limits": [1, 2.5]"#,
             r#""memory": Oracle"#,
             r#"seeds: Range(0, 3)"#,

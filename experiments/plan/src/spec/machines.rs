@@ -100,7 +100,7 @@ pub enum FleetSpec {
         /// How a preempted job is put aside: what works first. By default built-in work saves, commands are suspended or
         /// paused.
         #[serde(default)]
-        #[schemars(with = "Option<Vec<String>>")]
+        #[schemars(with = "Vec<String>", extend("items" = serde_json::json!({"type": "string", "enum": ["Save", "Suspend", "Pause", "Kill"]})))]
         preempt: Option<Vec<Level>>,
         /// A command that says nothing for so long is taken to run; 2 s by default.
         #[serde(default)]
@@ -175,7 +175,7 @@ pub struct Group {
     pub revocable: Option<RevocableSpec>,
     /// What they are for: `Training` by default, or `Inference`.
     #[serde(default)]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "String", extend("enum" = ["Training", "Inference"]))]
     pub pool: sandtable_hardware::Pool,
     /// When they take no jobs: no field of a spec, but what a cluster's state or a change to it says.
     #[serde(skip)]

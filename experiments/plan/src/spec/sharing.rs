@@ -71,7 +71,7 @@ pub struct InterferenceSpec {
     pub noise: bool,
     /// How GPUs are shared: `TimeSlice` by default, or `Mps`.
     #[serde(default)]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "String", extend("enum" = ["TimeSlice", "Mps"]))]
     pub mode: sandtable_hardware::ShareMode,
 }
 
@@ -98,7 +98,8 @@ pub enum LinksSpec {
     Matrix(Vec<Vec<f64>>),
 }
 
-/// Which jobs may be on a GPU together: the schema of [`sandtable_hardware::Sharing`], which knows of none.
+// The schema of `sandtable_hardware::Sharing`, which knows of none.
+/// Which jobs may be on a GPU together.
 #[derive(JsonSchema)]
 #[schemars(rename = "Sharing")]
 #[expect(dead_code, reason = "it is read as the other")]

@@ -1,20 +1,28 @@
 //! JSON as a value of a spec: `{"Poisson": {"load": 0.9}}` is `Poisson(load: 0.9)` where the type of the place says so.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
 use super::json::value_as_ron;
 use super::tree;
 
-/// A list or an object of JSON as RON has it at a path of a spec; none: it is neither, the path leads nowhere, or RON reads it as it is.
+/// A list, an object or a text of JSON as RON has it at a path of a spec; none: it is none of these, the path leads nowhere, or RON reads it as it is.
 pub(super) fn ron_at(source: &str, path: &str, text: &str) -> Option<String> {
-    let value: Value = text.trim_start().starts_with(['{', '[']).then(|| serde_json::from_str(text).ok())??;
-    let schema = serde_json::to_value(schemars::schema_for!(super::Spec)).ok()?;
-    let types = Types { schema: &schema };
-    let (mut of, mut at) = (&schema, String::new());
+    let value: Value = text.trim_start().starts_with(['{', '[', '"']).then(|| serde_json::from_str(text).ok())??;
+    let types = Types { schema: &SCHEMA };
+    let root = tree::Node::parse(source);
+    // The name that the value at a path begins with, as `Generate` of `Generate(jobs: 5)`.
+    let word = |path: &str| {
+        let root = root.as_ref()?;
+        let node = if path.is_empty() { root } else { root.find(source, path).ok()? };
+        let text = &source[node.span.clone()];
+        Some(text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>())
+    };
+    let (mut of, mut at) = (&*SCHEMA, String::new());
     for part in tree::split(path) {
-        of = types.child(of, &word_at(source, &at), &part)?;
+        of = types.child(of, &word(&at).unwrap_or_default(), &part)?;
         let dot = if at.is_empty() { "" } else { "." };
         let _ = write!(at, "{dot}\"{part}\"");
     }
@@ -40,7 +48,7 @@ impl Written {
         self.put(text);
     }
 
-    /// A value of which nothing is known: RON has other escapes than JSON, and `None` for `null`.
+    /// A value of which nothing is known: RON has other escapes than JSON.
     fn put_plain(&mut self, value: &Value) {
         let (text, json) = (value_as_ron(value), value.to_string());
         self.is_typed |= text != json;
@@ -48,13 +56,7 @@ impl Written {
     }
 }
 
-/// The name that the value at a path begins with, as `Generate` of `Generate(jobs: 5)`.
-fn word_at(source: &str, path: &str) -> String {
-    let root = tree::Node::parse(source);
-    let node = root.as_ref().and_then(|root| if path.is_empty() { Some(root) } else { root.find(source, path).ok() });
-    let text = node.map_or("", |node| &source[node.span.clone()]);
-    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
-}
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| schemars::schema_for!(super::Spec).to_value());
 
 /// The types of a spec.
 struct Types<'a> {
@@ -89,6 +91,10 @@ impl<'a> Types<'a> {
     /// The type of a field, of an element or of an entry, of a value that begins with a word.
     fn child(&self, of: &'a Value, word: &str, part: &str) -> Option<&'a Value> {
         if let Some(inner) = self.case(of, word) {
+            // The parentheses of a case that holds one value are a step of their own.
+            if part == "0" && !inner["properties"].is_object() && !inner["prefixItems"].is_array() {
+                return Some(inner);
+            }
             return self.child(inner, "", part);
         }
         let own = self.forms(of).into_iter().find_map(|form| {
@@ -142,6 +148,7 @@ impl<'a> Types<'a> {
                 }
             },
             Value::String(word) if forms.iter().any(|form| is_word(form, word)) => out.put_typed(word),
+            Value::Null => out.put_typed("None"),
             other => out.put_plain(other),
         }
     }
@@ -242,6 +249,15 @@ mod tests {
                 "sweep",
                 r#"{"workload.jobs": [1, 2], "fleet.nodes": [1]}"#,
                 "sweep: {\"workload.jobs\": [1, 2], \"fleet.nodes\": [1]}",
+            ),
+            ("workload.arrivals", "\"AtOnce\"", "arrivals: AtOnce"),
+            ("title", "\"AtOnce\"", "title: \"AtOnce\""),
+            ("workload", r#"{"Generate": {"jobs": 7, "declared": null}}"#, "declared: None"),
+            ("interference", r#"{"mode": "Mps"}"#, "(mode: Mps)"),
+            (
+                "fleet",
+                r#"{"Model": {"groups": [{"nodes": 1, "gpus": 4, "kind": "T4", "pool": "Inference"}]}}"#,
+                "pool: Inference",
             ),
             ("references", r#"["a\u001b"]"#, "references: [\"a\\u{1b}\"]"),
         ];

@@ -221,7 +221,14 @@ impl Scorer {
                 ));
             }
             // A text is as `--set` has it.
-            options.set.push((path.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_string)));
+            options.set.push((
+                path.clone(),
+                match value {
+                    Value::String(text) => text.clone(),
+                    Value::Null => "None".into(),
+                    other => other.to_string(),
+                },
+            ));
         }
         let baseline = self.baseline(&options)?;
         let plan = self.plan(request, &options)?;
