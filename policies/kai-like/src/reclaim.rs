@@ -54,35 +54,39 @@ pub fn on_one_node(
     (protected, order): (&Protected, &Order),
     find: impl Fn(&Cluster) -> Option<Vec<GpuId>>,
 ) -> Option<(Vec<JobId>, Vec<GpuId>)> {
-    let one_node = job.gpus <= 1 || job.ask().gpus_per_node >= job.gpus;
-    if !one_node {
+    // A whole GPU is of use wherever it is, unless parts of it are others'.
+    let is_part = |job: &Job| job.share < 1000 || job.part.is_some();
+    let is_one_node = match job.gpus {
+        0 | 1 => is_part(job) || cluster.holders().any(is_part),
+        gpus => job.ask().gpus_per_node >= gpus,
+    };
+    if !is_one_node {
         return None;
     }
     let taken = {
         let mut line = Sides::of(cluster, shares, job).line(protected, order);
         std::iter::from_fn(move || line.last().and_then(|queue| line.pop(queue))).collect::<Vec<JobId>>()
     };
-    let mut of_node: BTreeMap<NodeId, (u64, Vec<JobId>)> = BTreeMap::new();
-    let mut settled: BTreeSet<NodeId> = BTreeSet::new();
+    let mut of_node: BTreeMap<NodeId, (u32, Vec<JobId>)> = BTreeMap::new();
     for id in taken {
-        let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
-        let (held, share) = (cluster.job(id).held.clone(), u64::from(cluster.job(id).share));
-        held.iter().for_each(|gpu| *nodes.entry(cluster.node(*gpu)).or_insert(0) += share);
-        for (node, milli) in nodes {
+        let mut nodes: BTreeMap<NodeId, u32> = BTreeMap::new();
+        cluster.job(id).held.iter().for_each(|gpu| *nodes.entry(cluster.node(*gpu)).or_insert(0) += 1);
+        for (node, gpus) in nodes {
             let (freed, jobs) = of_node.entry(node).or_default();
-            *freed += milli;
-            jobs.push(id);
-            let free = cluster.node_gpus(node).filter(|gpu| cluster.is_free(*gpu)).count() as u64 * 1000;
-            if job.share == 1000 && free + *freed < job.asked_milli() || settled.contains(&node) {
+            if !Sides::of(cluster, shares, job).still_gives(protected, jobs, id) {
                 continue;
             }
-            let jobs = jobs.clone();
-            let Some((gone, gpus)) = cluster.place_without(&jobs, &find) else { continue };
-            if Sides::of(cluster, shares, job).may_go(protected, &gone) {
+            // At most: of a GPU that is shared each of its jobs counts as all of it.
+            *freed += gpus;
+            jobs.push(id);
+            let free = cluster.node_gpus(node).filter(|gpu| cluster.is_free(*gpu)).count() as u32;
+            if free + *freed < job.gpus {
+                continue;
+            }
+            let Some((gone, gpus)) = cluster.place_without(jobs, &find) else { continue };
+            if Sides::of(cluster, shares, job).is_fair_without(&gone) {
                 return Some((gone, gpus));
             }
-            // With more of them the same would go.
-            settled.insert(node);
         }
     }
     None
@@ -140,23 +144,24 @@ impl<'a> Sides<'a> {
         line
     }
 
-    /// Whether these jobs may go, one after the other, and what is left then is fair.
-    fn may_go(&self, protected: &Protected, gone: &[JobId]) -> bool {
-        let (mut line, mut without) = (self.begin(protected), Line::new(self.cluster, self.shares));
+    /// Whether the queue of a job gives it when these have gone.
+    fn still_gives(&self, protected: &Protected, gone: &[JobId], id: JobId) -> bool {
+        let mut line = self.begin(protected);
+        gone.iter().for_each(|id| line.goes(self.cluster.job(*id)));
+        let between = self.cluster.job(id).queue.and_then(|queue| self.between(queue));
+        between.is_some_and(|(mine, theirs)| self.gives(&line, mine, theirs))
+    }
+
+    /// Whether what is left is fair when these jobs have gone.
+    fn is_fair_without(&self, gone: &[JobId]) -> bool {
+        let mut line = Line::new(self.cluster, self.shares);
         let mut sides: BTreeSet<(QueueId, QueueId)> = BTreeSet::new();
-        for id in gone {
-            let other = self.cluster.job(*id);
-            let between = other.queue.and_then(|queue| self.between(queue));
-            let Some((mine, theirs)) = between.filter(|(mine, theirs)| self.gives(&line, *mine, *theirs)) else {
-                return false;
-            };
+        for other in gone.iter().map(|id| self.cluster.job(*id)) {
             line.goes(other);
-            without.goes(other);
-            sides.insert((mine, theirs));
+            sides.extend(other.queue.and_then(|queue| self.between(queue)));
         }
-        sides
-            .into_iter()
-            .all(|(mine, theirs)| is_fair(self.cluster, self.shares, self.job, (mine, theirs), without.left(theirs)))
+        let fair = |(mine, theirs)| is_fair(self.cluster, self.shares, self.job, (mine, theirs), line.left(theirs));
+        sides.into_iter().all(fair)
     }
 }
 

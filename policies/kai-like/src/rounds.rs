@@ -224,6 +224,31 @@ fn what_is_of_no_use_where_it_is_keeps_no_queue_from_its_own() {
     assert_eq!(runs(&case), "012345");
 }
 
+#[test]
+fn a_queue_that_gives_no_more_keeps_its_jobs_where_others_give_theirs() {
+    let job = |name: String, queue: &str, gpus: u32, node: &str| {
+        let priority = if queue == "n" { 100 } else { 50 };
+        let task = match node {
+            "" => serde_json::json!({"state": "pending"}),
+            node => serde_json::json!({"state": "running", "node": node}),
+        };
+        serde_json::json!({"name": name, "queue": queue, "priority": priority, "gpus_per_task": gpus, "tasks": [task]})
+    };
+    // `q1` is one GPU above its own, `q2` three: on the second node four of theirs may go, of which `q1` has but one.
+    let mut jobs: Vec<Value> = (0..4).map(|at| job(format!("a{at}"), "q1", 1, "second")).collect();
+    jobs.extend((0..7).map(|at| job(format!("c{at}"), "q2", 1, if at < 4 { "second" } else { "first" })));
+    jobs.push(job("n".into(), "n", 5, "first"));
+    jobs.push(job("b".into(), "b", 4, ""));
+    let queue = |(name, deserved): (&str, u32)| serde_json::json!({"name": name, "deserved": deserved, "weight": 0});
+    let queues = [("q1", 3), ("q2", 4), ("n", 5), ("b", 4)].map(queue);
+    let case = serde_json::json!({
+        "nodes": {"first": {"gpus": 8}, "second": {"gpus": 8}}, "queues": queues, "jobs": jobs,
+    });
+    let runs = running_after(&case, 2);
+    let count = |queue: &str| runs.iter().filter(|(name, runs)| name.starts_with(queue) && **runs).count();
+    assert_eq!([count("a"), count("c"), count("n"), count("b")], [3, 4, 1, 1]);
+}
+
 #[needs("data:kai")]
 #[test]
 fn published_rounds_end_as_published_or_otherwise_for_a_known_reason() {
