@@ -220,15 +220,7 @@ impl Scorer {
                     "`set`: a candidate takes the policies' place; its parameters are `with`",
                 ));
             }
-            // A text is as `--set` has it.
-            options.set.push((
-                path.clone(),
-                match value {
-                    Value::String(text) => text.clone(),
-                    Value::Null => "None".into(),
-                    other => other.to_string(),
-                },
-            ));
+            options.set.push((path.clone(), as_set(value)));
         }
         let baseline = self.baseline(&options)?;
         let plan = self.plan(request, &options)?;
@@ -376,6 +368,15 @@ impl Scorer {
         }
         all.push((key, results.clone()));
         Ok(Some(results))
+    }
+}
+
+/// A value as `--set` takes it: a text is as that has it.
+fn as_set(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "None".into(),
+        other => other.to_string(),
     }
 }
 
