@@ -188,12 +188,7 @@ impl<'a> Search<'a, '_> {
             return true;
         }
         let mut others = (0..self.tree.len()).filter(|at| *at != own && self.tree.is_queue(*at));
-        others.any(|queue| {
-            self.borrows_contested(queue) && {
-                let (mine, theirs) = self.sides(queue);
-                self.tree.share(mine).rank() <= self.tree.share(theirs).rank()
-            }
-        })
+        others.any(|queue| self.borrows_contested(queue) && !self.is_hopeless(self.sides(queue)))
     }
 
     /// Takes victims until the job fits, of the queue of the largest share first.

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use super::typed;
+
 /// What encloses a place of a text, outermost first.
 #[derive(Debug, Default)]
 pub(super) struct Around {
@@ -105,18 +107,18 @@ impl Around {
 
     /// The struct, or case of an enum, whose field comes next, and how its fields are called.
     fn fields(&self) -> Option<(&str, Vec<String>)> {
-        let schema = serde_json::to_value(schemars::schema_for!(super::Spec)).ok()?;
+        let schema = &*typed::SCHEMA;
         let name = &self.frames.last()?.name;
-        let of = of_name(&schema, name)?;
+        let of = of_name(schema, name)?;
         Some((name, of["properties"].as_object()?.keys().map(|field| format!("`{field}: …`")).collect()))
     }
 
     /// What is expected as the value there; none where the schema does not say.
     fn expected(&self) -> Option<String> {
-        let schema = serde_json::to_value(schemars::schema_for!(super::Spec)).ok()?;
+        let schema = &*typed::SCHEMA;
         let at = self.frames.iter().rposition(|frame| frame.open == '(' && !frame.field.is_empty())?;
         let frame = &self.frames[at];
-        let mut wanted = field(&schema, if at == 0 { "Experiment" } else { &frame.name }, &frame.field)?;
+        let mut wanted = field(schema, if at == 0 { "Experiment" } else { &frame.name }, &frame.field)?;
         for inner in &self.frames[at + 1..] {
             wanted = match inner.open {
                 '[' => &wanted["items"],
@@ -124,7 +126,7 @@ impl Around {
                 _ => return None,
             };
         }
-        words(&schema, wanted)
+        words(schema, wanted)
     }
 }
 

@@ -56,7 +56,8 @@ impl Written {
     }
 }
 
-static SCHEMA: LazyLock<Value> = LazyLock::new(|| schemars::schema_for!(super::Spec).to_value());
+/// The JSON Schema of a spec.
+pub(super) static SCHEMA: LazyLock<Value> = LazyLock::new(|| schemars::schema_for!(super::Spec).to_value());
 
 /// The types of a spec.
 struct Types<'a> {
