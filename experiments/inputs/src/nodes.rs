@@ -44,17 +44,17 @@ const NATIVE: [&str; 6] = ["gpus", "kind", "cpus", "host_memory_mib", "speed", "
 /// How a row of a format is read.
 type ReadRow = fn(&Record<'_>) -> Result<NodeRow, TraceError>;
 
-/// Reads a list of nodes, compressed or not, with the changes to a cluster's state.
+/// Reads a list of nodes, compressed or not; of a cluster's state with these changes, and with its CPU and memory where `hosts` says so.
 ///
 /// # Errors
 /// A file that can't be read, or a row that can't be understood: file, line, column, what was found and expected.
-pub fn read(path: &Path, format: NodeFormat, changes: &[Change]) -> Result<Vec<NodeRow>, Error> {
+pub fn read(path: &Path, format: NodeFormat, (changes, hosts): (&[Change], bool)) -> Result<Vec<NodeRow>, Error> {
     let options = Options::default();
     let bytes = read_bytes(path, options.limits.bytes)?;
     let (needed, one): (&[&str], ReadRow) = match format {
         NodeFormat::Native => (&["gpus", "kind"], native),
         NodeFormat::Openb => (&["gpu", "model", "cpu_milli", "memory_mib"], openb),
-        NodeFormat::State => return of_state(path, &bytes, changes),
+        NodeFormat::State => return of_state(path, &bytes, changes, hosts),
     };
     let table = Table::new(path, &bytes, b',', true)?;
     table.need(needed)?;
@@ -72,15 +72,15 @@ pub fn read(path: &Path, format: NodeFormat, changes: &[Change]) -> Result<Vec<N
 }
 
 /// The nodes of a cluster that take jobs.
-fn of_state(path: &Path, bytes: &[u8], changes: &[Change]) -> Result<Vec<NodeRow>, Error> {
+fn of_state(path: &Path, bytes: &[u8], changes: &[Change], hosts: bool) -> Result<Vec<NodeRow>, Error> {
     let state = crate::state::of_bytes(path, bytes)?.changed(changes);
     let nodes = state.map_err(|why| Error::usage(format!("{}, changed: {why}", path.display())))?.modelled_nodes();
     if nodes.is_empty() {
         return Err(Error::usage(format!("{}: no node that takes jobs", path.display())));
     }
     let of = |node: ModelledNode| {
-        let ModelledNode { gpus, kind, closed, .. } = node;
-        NodeRow { gpus, kind, host: HostResources::UNKNOWN, speed: None, closed }
+        let ModelledNode { gpus, kind, closed, host, .. } = node;
+        NodeRow { gpus, kind, host: if hosts { host } else { HostResources::UNKNOWN }, speed: None, closed }
     };
     Ok(nodes.into_iter().map(of).collect())
 }
@@ -121,7 +121,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("nodes.csv");
         std::fs::write(&path, text).expect("written");
-        read(&path, format, &[]).map_err(|error| error.message.replace(&format!("{}", path.display()), "nodes.csv"))
+        read(&path, format, (&[], false))
+            .map_err(|error| error.message.replace(&format!("{}", path.display()), "nodes.csv"))
     }
 
     #[test]

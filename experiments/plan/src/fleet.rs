@@ -44,11 +44,11 @@ pub(super) fn groups(
     let alone = speed.is_none() && memory.is_none() && !host && revocable.is_none();
     let (groups, places): (Vec<Group>, Vec<String>) = match (nodes, gpus, kind, groups.is_empty(), list) {
         (None, None, None, true, Some(list)) if memory.is_none() && !host && revocable.is_none() => {
-            let changes = match &spec.workload {
-                WorkloadSpec::State { file, changes, .. } if *file == list.file => changes.as_slice(),
-                _ => &[],
+            let of_state = match &spec.workload {
+                WorkloadSpec::State { file, changes, hosts, .. } if *file == list.file => (changes.as_slice(), *hosts),
+                _ => (&[][..], false),
             };
-            let groups = super::nodes::listed(source, list, folder, *speed, changes)?;
+            let groups = super::nodes::listed(source, list, folder, *speed, of_state)?;
             let places = vec!["fleet.list".to_string(); groups.len()];
             (groups, places)
         }

@@ -140,9 +140,9 @@ pub(super) fn listed(
     list: &NodeListSpec,
     folder: &Path,
     speed: Option<f64>,
-    changes: &[Change],
+    of_state: (&[Change], bool),
 ) -> Result<Vec<Group>, Error> {
-    let rows = sandtable_inputs::nodes::read(&folder.join(&list.file), list.format, changes).map_err(|error| {
+    let rows = sandtable_inputs::nodes::read(&folder.join(&list.file), list.format, of_state).map_err(|error| {
         let shown = source.error("fleet.list", &error.message, "this list");
         Error { hint: error.hint, ..shown }
     })?;

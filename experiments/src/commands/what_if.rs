@@ -2,12 +2,13 @@
 
 mod check;
 pub(super) mod fleet;
+pub(super) mod hosts;
 mod page;
 pub(super) mod spec;
 mod standing;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use sandtable_core::display::{Unit, span};
@@ -16,7 +17,7 @@ use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
 use sandtable_core::text::nearest;
 use sandtable_inputs::state::{Begun, State, recorded_starts};
-use sandtable_plan::{Cell, Options, Plan, StateJobs, plan_text};
+use sandtable_plan::{Cell, Options, Plan, StateJobs};
 use sandtable_results::forecast::{Forecast, forecasts, quantile};
 use sandtable_results::status::{CellStatus, lookup};
 use sandtable_results::store::Store;
@@ -79,14 +80,9 @@ const SHOWN: usize = 50;
 
 pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
     let state = sandtable_inputs::state::read(&args.state, sandtable_core::input::DATA)?;
-    let text = args.asked.spec(&args.state, &state)?;
     let set = args.set.iter().map(pair).collect::<Result<_, _>>()?;
     let options = Options { set, policies: args.policies.clone(), ..Options::default() };
-    if args.print_spec && args.set.is_empty() {
-        ui::result(&text);
-        return Ok(ExitCode::Done);
-    }
-    let plan = plan_text(Path::new("what-if.ron"), text, &options)?;
+    let plan = hosts::planned("what-if.ron", &state, &options, |hosts| args.asked.spec(&args.state, &state, hosts))?;
     if args.print_spec {
         ui::result(&plan.source.text);
         return Ok(ExitCode::Done);

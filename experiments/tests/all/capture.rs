@@ -170,6 +170,29 @@ fn nodes_that_save_power_are_up() {
     assert!(said.starts_with("3 nodes that take jobs, 12 GPUs"), "{said}");
 }
 
+#[test]
+fn cores_and_memory_are_those_that_jobs_get() {
+    let node = "NodeName=n0 Gres=gpu:a100:4 State=IDLE CPUTot=32 CPUEfctv=30 RealMemory=64000 MemSpecLimit=4000 ThreadsPerCore=2 Partitions=p\n";
+    let job = waiting(7, "NumCPUs=3-8 TRES=cpu=3,mem=12G,node=1,gres/gpu=2 TresPerNode=gres:gpu:2");
+    let of = |select: &str| {
+        let config = format!("Configuration data as of 2026-11-22T01:05:32\nSchedulerType = sched/builtin\n{select}");
+        let (document, _) = read(&outputs(&job, node, &[("scontrol-show-config.txt", &config)]));
+        let of = |what: &str, key: &str| document[what][0][key].clone();
+        let node = (of("nodes", "cpus"), of("nodes", "ram_mib"));
+        assert_eq!(node, (json!(30), json!(60_000)));
+        (of("jobs", "cpus"), of("jobs", "ram_mib"), document["source"]["scheduler"]["counts_cpus"].clone())
+    };
+    // Whole cores of two threads; threads; memory alone; nothing is said.
+    let cores = of("SelectType = select/cons_tres\nSelectTypeParameters = CR_CORE_MEMORY\n");
+    assert_eq!(cores, (json!(4), json!(12_288), Value::Null));
+    assert_eq!(
+        of("SelectType = select/cons_tres\nSelectTypeParameters = CR_CPU\n"),
+        (json!(3), Value::Null, Value::Null)
+    );
+    assert_eq!(of("SelectType = select/linear\nSelectTypeParameters = CR_MEMORY\n").2, json!(false));
+    assert_eq!(of(""), (json!(3), Value::Null, Value::Null));
+}
+
 /// A waiting job, with fields of its own.
 fn waiting(number: u32, fields: &str) -> String {
     format!(

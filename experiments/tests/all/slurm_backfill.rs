@@ -17,12 +17,18 @@ struct Agrees {
 }
 
 fn agrees(run: &str, with: &str) -> Agrees {
+    agrees_with(run, with, true)
+}
+
+fn agrees_with(run: &str, with: &str, cores: bool) -> Agrees {
     let real = real(run);
-    let mut trace = String::from("job_id,submit_s,gpus,gpus_per_node,duration_s,declared_s\n");
+    // Each job had a core of each of its nodes.
+    let mut trace = String::from("job_id,submit_s,gpus,gpus_per_node,duration_s,declared_s,cpus\n");
     for job in &real {
         // Half a second more than a job sleeps is what it holds its GPUs for.
         let (gpus, took) = (job.nodes * job.each, job.sleep + 0.5);
-        trace.push_str(&format!("{},{},{gpus},{},{took},{}\n", job.id, job.submit, job.each, job.limit));
+        let nodes = if cores { job.nodes.to_string() } else { String::new() };
+        trace.push_str(&format!("{},{},{gpus},{},{took},{},{nodes}\n", job.id, job.submit, job.each, job.limit));
     }
     compared(run, &real, &trace, "", with)
 }
@@ -32,7 +38,7 @@ fn rows(trace: &str, queues: &str, with: &str, table: &str) -> Vec<Vec<String>> 
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("t.csv"), trace).expect("written");
     let spec = format!(
-        "Experiment(title: \"t\", fleet: Model(nodes: 4, gpus: 4, kind: \"x\", speed: 1.0), {queues}workload: Trace(file: \"t.csv\"), \
+        "Experiment(title: \"t\", fleet: Model(nodes: 4, gpus: 4, kind: \"x\", speed: 1.0, cpus: 8), {queues}workload: Trace(file: \"t.csv\"), \
          policies: [Policy(name: \"slurm-backfill\", with: {{{with}}})], predictors: {{\"remaining\": Declared}})"
     );
     std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
@@ -83,6 +89,10 @@ fn schedules_are_those_of_a_real_slurm_as_far_as_they_were_understood() {
     // Without plans it is `sched/builtin`.
     let f3 = agrees("f3", "\"tick\": 0");
     assert!(f3.near == f3.jobs && f3.same_nodes == f3.jobs);
+    // Of nodes it takes that with the fewest free cores: by free GPUs more jobs are elsewhere.
+    let (by_cores, by_gpus) = (agrees("f1", "\"tick\": 0"), agrees_with("f1", "\"tick\": 0", false));
+    assert!(by_cores.near == by_cores.jobs && by_cores.same_nodes + 1 >= by_cores.jobs);
+    assert!(by_gpus.same_nodes + 4 <= by_cores.same_nodes);
     // A wrong phase costs up to half of it: it is no parameter that does not matter.
     assert!(agrees("b2", "\"phase\": 12").near < b2.near);
 }
@@ -92,12 +102,13 @@ fn schedules_are_those_of_a_real_slurm_as_far_as_they_were_understood() {
 fn priorities_change_as_those_of_a_real_slurm() {
     let table = std::fs::read_to_string(root().join("experiments/tests/goldens/slurm-fair-share.csv")).expect("a run");
     let real = run_of(&table);
-    let mut trace = String::from("job_id,submit_s,gpus,gpus_per_node,duration_s,declared_s,queue,user,job_priority\n");
+    let mut trace =
+        String::from("job_id,submit_s,gpus,gpus_per_node,duration_s,declared_s,queue,user,job_priority,cpus\n");
     for (job, line) in real.iter().zip(table.lines().skip(1)) {
         let [account, user, priority] = [9, 10, 11].map(|at| line.split(',').nth(at).expect("a column"));
         let (gpus, took) = (job.nodes * job.each, job.end - job.start);
         let head = format!("{},{},{gpus},{},{took},{}", job.id, job.submit, job.each, job.limit);
-        trace.push_str(&format!("{head},{account},{user},{priority}\n"));
+        trace.push_str(&format!("{head},{account},{user},{priority},{}\n", job.nodes));
     }
     let queues = "queues: [Queue(name: \"vision\", weight: 60), Queue(name: \"nlp\", weight: 40)], ";
     let with = |more: &str| {
@@ -129,14 +140,16 @@ fn preempts(golden: &str, partitions: &[(&str, u32, bool)], queues: &str, with: 
     let table = std::fs::read_to_string(root().join("experiments/tests/goldens").join(golden)).expect("a run");
     let real: Vec<Vec<&str>> = table.lines().skip(1).map(|line| line.split(',').collect()).collect();
     let mut trace =
-        String::from("job_id,submit_s,gpus,gpus_per_node,duration_s,declared_s,job_priority,preemptible,queue\n");
+        String::from("job_id,submit_s,gpus,gpus_per_node,duration_s,declared_s,job_priority,preemptible,queue,cpus\n");
     for job in &real {
         let number = |at: usize| job[at].parse::<f64>().expect("a number");
         let (gpus, took) = (number(2) * number(3), number(5) + 0.5);
         let (_, priority, may) = partitions.iter().find(|(name, ..)| *name == job[6]).expect("a partition");
         let queue = if queues.is_empty() { "" } else { job[6] };
-        trace
-            .push_str(&format!("{},{},{gpus},{},{took},{},{priority},{may},{queue}\n", job[0], job[1], job[3], job[4]));
+        trace.push_str(&format!(
+            "{},{},{gpus},{},{took},{},{priority},{may},{queue},{}\n",
+            job[0], job[1], job[3], job[4], job[2]
+        ));
     }
     let with = format!("\"tick\": 0, \"lag\": 0.3, \"preempt\": true{with}");
     let stays = rows(&trace, queues, &with, "timeline.csv");
@@ -179,7 +192,7 @@ fn jobs_of_a_higher_partition_preempt_those_that_they_preempt_in_a_real_slurm() 
 fn jobs_of_three_tiers_preempt_those_that_they_preempt_in_a_real_slurm() {
     let partitions = [("high", 200, true), ("mid", 100, true), ("low", 0, true), ("kept", 0, false)];
     // In the second two jobs start within half a second of each other at 150 s, here in the other order: from there on it is another schedule.
-    let runs = [("slurm-tiers.csv", 4, 55), ("slurm-tiers-2.csv", 11, 24), ("slurm-tiers-3.csv", 4, 46)];
+    let runs = [("slurm-tiers.csv", 4, 55), ("slurm-tiers-2.csv", 8, 34), ("slurm-tiers-3.csv", 4, 46)];
     for (golden, preemptions, near) in runs {
         let found = preempts(golden, &partitions, "", ", \"tier_width\": 100, \"preempted_last\": false");
         assert!(found.preemptions == preemptions && found.near >= near, "{golden}");
@@ -193,7 +206,7 @@ fn jobs_preempt_those_of_the_qualities_of_service_that_theirs_names_as_in_a_real
     let queues = "queues: [Queue(name: \"high\"), Queue(name: \"normal\"), Queue(name: \"low\"), Queue(name: \"kept\", limit: 6)], ";
     let with = ", \"tier_width\": 10000, \"tiers_first\": false";
     // 14 and 11 were preempted there: who is depends on nodes, which Slurm chooses by idle cores too.
-    for (golden, preemptions, near) in [("slurm-qos.csv", 14, 34), ("slurm-qos-2.csv", 12, 36)] {
+    for (golden, preemptions, near) in [("slurm-qos.csv", 14, 51), ("slurm-qos-2.csv", 12, 36)] {
         let found = preempts(golden, &qualities, queues, with);
         assert!(found.preemptions == preemptions && found.near >= near, "{golden}");
     }

@@ -3,6 +3,7 @@
 mod asked;
 mod conditions;
 mod fair_share;
+mod hosts;
 mod qos;
 mod tiers;
 

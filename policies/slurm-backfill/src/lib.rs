@@ -2,7 +2,7 @@
 //! each tick a plan is made by time limits in which later jobs may start first where they delay none before them.
 //!
 //! A reconstruction from what a real Slurm 22.05 did (its schedules are goldens of the tests), as far as that was understood: plans are for whole
-//! nodes, begin at multiples of a resolution and last that much longer. Priorities are those of the jobs and, where it is asked for, what age, size and fair
+//! nodes, begin at multiples of a resolution and last that much longer. Jobs take CPUs and memory of nodes beside GPUs where they ask for them. Priorities are those of the jobs and, where it is asked for, what age, size and fair
 //! share add to them. Nothing is preempted unless it is asked for.
 
 mod fair_share;
@@ -20,7 +20,7 @@ use sandtable_policy::{
 };
 
 use params::PARAMS;
-use plan::{End, Need, Nodes, Place, Planner};
+use plan::{End, Need, Nodes, Part, Place, Planner};
 use priority::Priorities;
 use victims::{Candidate, in_order, room};
 
@@ -69,7 +69,7 @@ impl Policy for SlurmBackfill {
         About {
             name: "slurm-backfill",
             about: "Slurm's main scheduler and its backfill: plans by time limits on whole nodes at each tick (a reconstruction from its schedules)",
-            uses: Abilities::TIMERS | Abilities::SHAPE | Abilities::QUEUES | Abilities::PREEMPT,
+            uses: Abilities::TIMERS | Abilities::SHAPE | Abilities::HOST | Abilities::QUEUES | Abilities::PREEMPT,
             needs: Knowledge::REMAINING,
             params: &PARAMS,
         }
@@ -199,7 +199,7 @@ impl SlurmBackfill {
 
     fn rank(&mut self, cluster: &Cluster, job: &Job, at: Instant) -> Rank {
         let need = self.need(job);
-        let nodes = need.nodes + u32::from(need.rest > 0);
+        let nodes = need.nodes + u32::from(need.rest.gpus > 0);
         let (tier, priority) = (self.tier(job), self.priorities.of(cluster, job, nodes, at));
         // What tells the tier is no priority then.
         let told = if self.tiers_first { 0 } else { libm::round(self.step(job) as f64 * self.tier_width) as i64 };
@@ -304,11 +304,11 @@ impl SlurmBackfill {
     }
 
     /// What a job holds of nodes that are up.
-    fn on(&self, cluster: &Cluster, job: &Job) -> Vec<(usize, u32)> {
+    fn on(&self, cluster: &Cluster, job: &Job) -> Vec<(usize, Part)> {
         let mut nodes: Vec<usize> = job.held.iter().map(|gpu| cluster.node(*gpu) as usize).collect();
         nodes.sort_unstable();
         let up = |node: &&[usize]| cluster.is_up(node[0] as u32);
-        nodes.chunk_by(|a, b| a == b).filter(up).map(|of| (of[0], of.len() as u32)).collect()
+        nodes.chunk_by(|a, b| a == b).filter(up).map(|of| (of[0], part(job, of.len() as u32))).collect()
     }
 
     /// Plans waiting jobs one after the other, and starts those whose plan begins now.
@@ -355,17 +355,24 @@ impl SlurmBackfill {
         }
     }
 
-    /// GPUs of each node that are free.
+    /// What is free of each node.
     fn free(&self, cluster: &Cluster) -> Nodes {
-        let free = |node: &Node| match cluster.is_up(node.id) {
-            true => (node.first_gpu..node.first_gpu + node.gpus).filter(|gpu| cluster.is_free(*gpu)).count() as u32,
-            false => 0,
+        let known = |amount: u64| if amount == 0 { Part::PLENTY } else { amount };
+        let free = |node: &Node| {
+            let gpus = (node.first_gpu..node.first_gpu + node.gpus).filter(|gpu| cluster.is_free(*gpu)).count() as u32;
+            let [cpu, memory] = cluster.host_left(node.id).map(|left| left.min(Part::PLENTY));
+            Part { gpus, cpu, memory }
         };
-        Nodes {
-            free: self.nodes.iter().map(free).collect(),
-            gpus: self.nodes.iter().map(|node| if cluster.is_up(node.id) { node.gpus } else { 0 }).collect(),
-            types: self.nodes.iter().map(|node| node.gpu_type).collect(),
-        }
+        let all = |node: &Node| Part {
+            gpus: node.gpus,
+            cpu: known(u64::from(node.host.cpu_milli)),
+            memory: known(u64::from(node.host.memory_mib)),
+        };
+        let of = |part: &dyn Fn(&Node) -> Part| {
+            let up = |node: &Node| if cluster.is_up(node.id) { part(node) } else { Part::default() };
+            self.nodes.iter().map(up).collect()
+        };
+        Nodes { free: of(&free), all: of(&all), types: self.nodes.iter().map(|node| node.gpu_type).collect() }
     }
 
     /// When running jobs are at their limits, and what they give back, in the order of time. Slurm counts from whole seconds.
@@ -387,27 +394,41 @@ impl SlurmBackfill {
     /// The nodes that a job asks for.
     fn need(&self, job: &Job) -> Need {
         let may = |node: &&Node| job.gpu_types.contains(&node.gpu_type);
-        let largest = self.nodes.iter().filter(may).map(|node| node.gpus).max().unwrap_or(1).max(1);
+        let most = |node: &Node| {
+            let of = |has: u32, asked: u32| match (has, asked) {
+                (0, _) | (_, 0) => node.gpus,
+                _ => (u64::from(has) * u64::from(job.gpus) / u64::from(asked)).min(u64::from(node.gpus)) as u32,
+            };
+            of(node.host.cpu_milli, job.host.cpu_milli).min(of(node.host.memory_mib, job.host.memory_mib))
+        };
+        let largest = self.nodes.iter().filter(may).map(most).max().unwrap_or(1).max(1);
         let each = match job.gpus_per_node {
             0 => job.gpus.min(largest),
             each => each,
         };
         let types = job.gpu_types.to_vec();
-        Need { nodes: job.gpus / each.max(1), each, rest: job.gpus % each.max(1), types }
+        let (nodes, rest) = (job.gpus / each.max(1), job.gpus % each.max(1));
+        Need { nodes, each: part(job, each), rest: part(job, rest), types }
     }
 
-    fn start(&mut self, cluster: &mut Cluster, job: JobId, on: &[(usize, u32)]) {
+    fn start(&mut self, cluster: &mut Cluster, job: JobId, on: &[(usize, Part)]) {
         if let Some(job) = cluster.get(job) {
             self.priorities.starts(job, cluster.now());
         }
         let mut gpus: Vec<GpuId> = Vec::new();
-        for (node, count) in on {
+        for (node, part) in on {
             let node = &self.nodes[*node];
             let free = (node.first_gpu..node.first_gpu + node.gpus).filter(|gpu| cluster.is_free(*gpu));
-            gpus.extend(free.take(*count as usize));
+            gpus.extend(free.take(part.gpus as usize));
         }
         cluster.start(job, gpus);
     }
+}
+
+/// What a job takes of a node on which it has so many GPUs.
+fn part(job: &Job, gpus: u32) -> Part {
+    let of = |all: u32| (u64::from(all) * u64::from(gpus)).div_ceil(u64::from(job.gpus.max(1)));
+    Part { gpus, cpu: of(job.host.cpu_milli), memory: of(job.host.memory_mib) }
 }
 
 /// What is left of the limits of jobs, µs.

@@ -52,7 +52,7 @@ pub const PARAMS: [Param; 26] = [
         name: "placement",
         kind: Kind::Choice(&["neighbours", "first"]),
         default: "\"neighbours\"",
-        about: "Nodes that a job gets: as Slurm chooses them, neighbours with the fewest free GPUs in all that are enough, or the first.",
+        about: "Nodes that a job gets: as Slurm chooses them, neighbours with the fewest free CPUs in all that are enough (GPUs where CPUs are not known), or the first.",
     },
     Param {
         name: "preempt",

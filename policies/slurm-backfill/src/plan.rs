@@ -1,25 +1,85 @@
 //! Plans of jobs on nodes, by time limits. Times are µs of the experiment's clock.
 
+use std::ops::{AddAssign, SubAssign};
+
 use sandtable_policy::{GpuTypeId, Instant};
 
 /// Which of several nodes a job gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// Of neighbours, one after the other, those with the fewest free GPUs in all that are enough.
+    /// Of neighbours, one after the other, those with the fewest free CPUs in all that are enough.
     Neighbours,
     /// The first.
     First,
 }
 
-/// What a job asks for: so many nodes with so many GPUs each, and one more with the rest.
+/// A part of a node: GPUs, and what is beside them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub struct Part {
+    /// GPUs.
+    pub gpus: u32,
+    /// Thousandths of a core; [`Part::PLENTY`] of a node of which it is not known.
+    pub cpu: u64,
+    /// MiB of memory; likewise.
+    pub memory: u64,
+}
+
+impl Part {
+    /// More than all jobs together ask for.
+    pub const PLENTY: u64 = 1 << 60;
+
+    /// GPUs alone, of a node of which the rest is not known or a job that asks for nothing else.
+    #[cfg(test)]
+    pub fn of_node(gpus: u32) -> Part {
+        Part { gpus, cpu: Part::PLENTY, memory: Part::PLENTY }
+    }
+
+    #[cfg(test)]
+    pub fn of_job(gpus: u32) -> Part {
+        Part { gpus, ..Part::default() }
+    }
+
+    /// Whether another is not more than this.
+    pub fn holds(self, other: Part) -> bool {
+        self.gpus >= other.gpus && self.cpu >= other.cpu && self.memory >= other.memory
+    }
+
+    /// What is left without another.
+    fn less(self, other: Part) -> Part {
+        Part {
+            gpus: self.gpus.saturating_sub(other.gpus),
+            cpu: self.cpu.saturating_sub(other.cpu),
+            memory: self.memory.saturating_sub(other.memory),
+        }
+    }
+
+    /// What Slurm counts where it chooses among nodes for a job that asks for a part: CPUs, or GPUs where these are not known.
+    fn size(self, asked: Part) -> u64 {
+        if asked.cpu == 0 || self.cpu >= Part::PLENTY / 2 { u64::from(self.gpus) } else { self.cpu }
+    }
+}
+
+impl AddAssign for Part {
+    fn add_assign(&mut self, other: Part) {
+        *self = Part { gpus: self.gpus + other.gpus, cpu: self.cpu + other.cpu, memory: self.memory + other.memory };
+    }
+}
+
+impl SubAssign for Part {
+    fn sub_assign(&mut self, other: Part) {
+        *self = self.less(other);
+    }
+}
+
+/// What a job asks for: so many nodes with so much of each, and one more with the rest.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Need {
     /// Nodes.
     pub nodes: u32,
-    /// GPUs on each.
-    pub each: u32,
-    /// GPUs on one more; 0: none.
-    pub rest: u32,
+    /// Of each.
+    pub each: Part,
+    /// Of one more; without GPUs: of none.
+    pub rest: Part,
     /// The types that it may run on.
     pub types: Vec<GpuTypeId>,
 }
@@ -27,10 +87,10 @@ pub struct Need {
 /// Nodes, and what is free of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Nodes {
-    /// GPUs of each that are free.
-    pub free: Vec<u32>,
-    /// All of them; 0: it is down, or left out.
-    pub gpus: Vec<u32>,
+    /// What is free of each.
+    pub free: Vec<Part>,
+    /// All of it; without GPUs: it is down, or left out.
+    pub all: Vec<Part>,
     /// Their type.
     pub types: Vec<GpuTypeId>,
 }
@@ -40,18 +100,18 @@ impl Nodes {
         need.types.contains(&self.types[node])
     }
 
-    /// Nodes for a job, and the GPUs to take of each.
-    pub fn find(&self, need: &Need, place: Place) -> Option<Vec<(usize, u32)>> {
-        let fits = |node: &usize, gpus: u32| self.free[*node] >= gpus && self.suits(need, *node);
-        let mut found: Vec<(usize, u32)> = Vec::new();
-        for (count, each) in [(need.nodes as usize, need.each), (usize::from(need.rest > 0), need.rest)] {
+    /// Nodes for a job, and what to take of each.
+    pub fn find(&self, need: &Need, place: Place) -> Option<Vec<(usize, Part)>> {
+        let fits = |node: &usize, part: Part| self.free[*node].holds(part) && self.suits(need, *node);
+        let mut found: Vec<(usize, Part)> = Vec::new();
+        for (count, each) in [(need.nodes as usize, need.each), (usize::from(need.rest.gpus > 0), need.rest)] {
             let other = |node: &usize| fits(node, each) && found.iter().all(|(known, _)| known != node);
             let fitting: Vec<usize> = (0..self.free.len()).filter(other).collect();
             if fitting.len() < count {
                 return None;
             }
             let chosen = match place {
-                Place::Neighbours => self.neighbours(&fitting, count),
+                Place::Neighbours => self.neighbours(&fitting, count, each),
                 Place::First => fitting[..count].to_vec(),
             };
             found.extend(chosen.into_iter().map(|node| (node, each)));
@@ -59,10 +119,11 @@ impl Nodes {
         Some(found)
     }
 
-    /// So many of these nodes, as `select/cons_tres` seems to choose them (a reconstruction): the row of neighbours with the fewest free GPUs in all that is long
-    /// enough, of it the first nodes, or the one with the fewest free GPUs; where none is, the row with the most free GPUs, and the rest likewise.
-    fn neighbours(&self, nodes: &[usize], count: usize) -> Vec<usize> {
-        let free = |row: &[usize]| row.iter().map(|node| u64::from(self.free[*node])).sum::<u64>();
+    /// So many of these nodes, as `select/cons_tres` seems to choose them (a reconstruction): the row of neighbours with the fewest free CPUs in all that is long
+    /// enough, of it the first nodes, or the one with the fewest free CPUs; where none is, the row with the most free CPUs, and the rest likewise. GPUs count in
+    /// place of CPUs where these are not known.
+    fn neighbours(&self, nodes: &[usize], count: usize, asked: Part) -> Vec<usize> {
+        let free = |row: &[usize]| row.iter().map(|node| self.free[*node].size(asked)).sum::<u64>();
         let mut rows: Vec<&[usize]> = nodes.chunk_by(|a, b| a + 1 == *b).collect();
         let mut chosen: Vec<usize> = Vec::with_capacity(count);
         while chosen.len() < count {
@@ -73,7 +134,7 @@ impl Nodes {
             };
             let Some(at) = (0..rows.len()).min_by_key(|at| rank(rows[*at])) else { break };
             let row = rows.swap_remove(at);
-            match (left, row.iter().min_by_key(|node| (self.free[**node], **node))) {
+            match (left, row.iter().min_by_key(|node| (self.free[**node].size(asked), **node))) {
                 (1, Some(fullest)) => chosen.push(*fullest),
                 _ => chosen.extend(row.iter().take(left)),
             }
@@ -85,20 +146,20 @@ impl Nodes {
     pub fn leave_out(&mut self, need: &Need) -> bool {
         for node in 0..self.free.len() {
             if self.suits(need, node) {
-                (self.free[node], self.gpus[node]) = (0, 0);
+                (self.free[node], self.all[node]) = (Part::default(), Part::default());
             }
         }
-        self.gpus.iter().any(|gpus| *gpus > 0)
+        self.all.iter().any(|all| all.gpus > 0)
     }
 
-    /// Gives GPUs back, of nodes that are not left out.
-    pub fn give_back(&mut self, on: &[(usize, u32)]) {
-        on.iter().filter(|(node, _)| self.gpus[*node] > 0).for_each(|(node, gpus)| self.free[*node] += gpus);
+    /// Gives parts back, of nodes that are not left out.
+    pub fn give_back(&mut self, on: &[(usize, Part)]) {
+        on.iter().filter(|(node, _)| self.all[*node].gpus > 0).for_each(|(node, part)| self.free[*node] += *part);
     }
 
-    /// Takes GPUs.
-    pub fn take(&mut self, on: &[(usize, u32)]) {
-        on.iter().for_each(|(node, gpus)| self.free[*node] -= gpus);
+    /// Takes parts.
+    pub fn take(&mut self, on: &[(usize, Part)]) {
+        on.iter().for_each(|(node, part)| self.free[*node] -= *part);
     }
 }
 
@@ -107,11 +168,11 @@ impl Nodes {
 pub struct End {
     /// When, by its limit.
     pub at: Instant,
-    /// Nodes and GPUs.
-    pub on: Vec<(usize, u32)>,
+    /// Nodes, and what of them.
+    pub on: Vec<(usize, Part)>,
 }
 
-/// GPUs of a node that are kept for a job.
+/// A part of a node that is kept for a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reserved {
     /// From.
@@ -119,7 +180,7 @@ pub struct Reserved {
     /// To.
     to: Instant,
     node: usize,
-    gpus: u32,
+    part: Part,
 }
 
 /// The plans of a tick.
@@ -144,31 +205,33 @@ impl Planner {
     /// When a job of this limit can start beside what is planned, and where. From now, and then from the end of each plan, the first time
     /// is looked for at which ends of running jobs have made room on nodes that no plan keeps while it would run from there; where one
     /// keeps them while it would run from that time, the next is tried.
-    pub fn earliest(&self, need: &Need, limit: u64) -> Option<(Instant, Vec<(usize, u32)>)> {
+    pub fn earliest(&self, need: &Need, limit: u64) -> Option<(Instant, Vec<(usize, Part)>)> {
         let mut from: Vec<Instant> = self.plans.iter().map(|plan| plan.to).filter(|to| *to > self.now).collect();
         from.push(self.now);
         from.sort_unstable();
         from.dedup();
         let suited: Vec<bool> = (0..self.free.free.len()).map(|node| self.free.suits(need, node)).collect();
         // What is kept of each node, and what is free of it: for each time anew.
-        let (mut kept, mut then) = (vec![0u32; suited.len()], Vec::with_capacity(suited.len()));
+        let (mut kept, mut then) = (vec![Part::default(); suited.len()], Vec::with_capacity(suited.len()));
         from.into_iter().find_map(|from| {
             self.keep(from, limit, &mut kept);
             let (at, on) = self.room((need, &suited), from, &kept, &mut then)?;
             if at > from {
                 self.keep(at, limit, &mut kept);
             }
-            let has_room = |(node, gpus): &(usize, u32)| kept[*node] + gpus <= self.free.gpus[*node];
+            let has_room = |(node, part): &(usize, Part)| self.free.all[*node].less(kept[*node]).holds(*part);
             on.iter().all(has_room).then_some((at, on))
         })
     }
 
-    /// GPUs of each node that plans keep while a job would run from a time on.
-    fn keep(&self, from: Instant, limit: u64, kept: &mut [u32]) {
-        kept.fill(0);
+    /// What plans keep of each node while a job would run from a time on.
+    fn keep(&self, from: Instant, limit: u64, kept: &mut [Part]) {
+        kept.fill(Part::default());
         for plan in self.plans.iter().filter(|plan| plan.from < from + limit && from < plan.to) {
-            let node = &mut kept[plan.node];
-            *node = if self.whole_nodes { self.free.gpus[plan.node] } else { *node + plan.gpus };
+            match self.whole_nodes {
+                true => kept[plan.node] = self.free.all[plan.node],
+                false => kept[plan.node] += plan.part,
+            }
         }
     }
 
@@ -177,31 +240,30 @@ impl Planner {
         &self,
         (need, suited): (&Need, &[bool]),
         from: Instant,
-        kept: &[u32],
-        free: &mut Vec<u32>,
-    ) -> Option<(Instant, Vec<(usize, u32)>)> {
+        kept: &[Part],
+        free: &mut Vec<Part>,
+    ) -> Option<(Instant, Vec<(usize, Part)>)> {
         free.clear();
         free.extend_from_slice(&self.free.free);
         let later = if from > self.now { self.ends.partition_point(|end| end.at <= from) } else { 0 };
-        self.ends[..later].iter().flat_map(|end| &end.on).for_each(|(node, gpus)| free[*node] += gpus);
-        let least = need.each.max(1);
-        let enough = |free: u32, node: usize| suited[node] && free >= least + kept[node];
+        self.ends[..later].iter().flat_map(|end| &end.on).for_each(|(node, part)| free[*node] += *part);
+        let enough = |free: Part, node: usize| suited[node] && free.less(kept[node]).holds(need.each);
         // Whether there may be room: counted, since to look for it takes longer.
         let mut count = (0..free.len()).filter(|node| enough(free[*node], *node)).count();
         let (mut at, mut next) = (from, later);
         loop {
             if count >= need.nodes as usize {
-                let left = free.iter().zip(kept).map(|(free, kept)| free.saturating_sub(*kept)).collect();
-                let nodes = Nodes { free: left, gpus: Vec::new(), types: self.free.types.clone() };
+                let left = free.iter().zip(kept).map(|(free, kept)| free.less(*kept)).collect();
+                let nodes = Nodes { free: left, all: Vec::new(), types: self.free.types.clone() };
                 if let Some(on) = nodes.find(need, self.place) {
                     return Some((at, on));
                 }
             }
             at = self.ends.get(next)?.at;
             while let Some(end) = self.ends.get(next).filter(|end| end.at == at) {
-                for (node, gpus) in &end.on {
+                for (node, part) in &end.on {
                     count -= usize::from(enough(free[*node], *node));
-                    free[*node] += gpus;
+                    free[*node] += *part;
                     count += usize::from(enough(free[*node], *node));
                 }
                 next += 1;
@@ -210,18 +272,18 @@ impl Planner {
     }
 
     /// Keeps room for a job.
-    pub fn reserve(&mut self, at: Instant, limit: u64, on: &[(usize, u32)]) {
+    pub fn reserve(&mut self, at: Instant, limit: u64, on: &[(usize, Part)]) {
         let (from, longer) = match self.resolution {
             // Slurm's second is the finest.
             0..=1_000_000 => (at, 0),
             resolution => (at / resolution * resolution, resolution),
         };
         let to = from + limit + longer;
-        self.plans.extend(on.iter().map(|(node, gpus)| Reserved { from, to, node: *node, gpus: *gpus }));
+        self.plans.extend(on.iter().map(|(node, part)| Reserved { from, to, node: *node, part: *part }));
     }
 
     /// A job has started and is at its limit then.
-    pub fn start(&mut self, on: &[(usize, u32)], end: Instant) {
+    pub fn start(&mut self, on: &[(usize, Part)], end: Instant) {
         self.free.take(on);
         let at = self.ends.partition_point(|other| other.at <= end);
         self.ends.insert(at, End { at: end, on: on.to_vec() });
@@ -233,33 +295,65 @@ mod tests {
     use super::*;
 
     fn planner(free: &[u32], ends: &[(u64, usize, u32)]) -> Planner {
-        let gpus = vec![4; free.len()];
-        let ends = ends.iter().map(|(at, node, gpus)| End { at: *at, on: vec![(*node, *gpus)] }).collect();
-        let free = Nodes { free: free.to_vec(), gpus, types: vec![0; free.len()] };
+        let (all, types) = (vec![Part::of_node(4); free.len()], vec![0; free.len()]);
+        let ends =
+            ends.iter().map(|(at, node, gpus)| End { at: *at, on: vec![(*node, Part::of_job(*gpus))] }).collect();
+        let free = Nodes { free: free.iter().map(|gpus| Part::of_node(*gpus)).collect(), all, types };
         Planner { now: 0, free, ends, plans: Vec::new(), resolution: 0, place: Place::Neighbours, whole_nodes: true }
     }
 
     fn need(nodes: u32, each: u32) -> Need {
-        Need { nodes, each, rest: 0, types: vec![0] }
+        Need { nodes, each: Part::of_job(each), rest: Part::default(), types: vec![0] }
+    }
+
+    /// Nodes, and GPUs of them.
+    fn on(found: Option<Vec<(usize, Part)>>) -> Option<Vec<(usize, u32)>> {
+        found.map(|on| on.into_iter().map(|(node, part)| (node, part.gpus)).collect())
     }
 
     #[test]
     fn a_job_goes_where_the_fewest_free_gpus_are_enough() {
         let nodes = planner(&[4, 2, 3], &[]).free;
-        assert_eq!(nodes.find(&need(1, 2), Place::Neighbours), Some(vec![(1, 2)]));
-        assert_eq!(nodes.find(&need(1, 2), Place::First), Some(vec![(0, 2)]));
-        assert_eq!(nodes.find(&need(2, 3), Place::Neighbours), Some(vec![(0, 3), (2, 3)]));
-        assert_eq!(nodes.find(&need(2, 4), Place::Neighbours), None);
-        let rest = Need { rest: 1, ..need(1, 4) };
-        assert_eq!(nodes.find(&rest, Place::Neighbours), Some(vec![(0, 4), (1, 1)]));
+        assert_eq!(on(nodes.find(&need(1, 2), Place::Neighbours)), Some(vec![(1, 2)]));
+        assert_eq!(on(nodes.find(&need(1, 2), Place::First)), Some(vec![(0, 2)]));
+        assert_eq!(on(nodes.find(&need(2, 3), Place::Neighbours)), Some(vec![(0, 3), (2, 3)]));
+        assert_eq!(on(nodes.find(&need(2, 4), Place::Neighbours)), None);
+        let rest = Need { rest: Part::of_job(1), ..need(1, 4) };
+        assert_eq!(on(nodes.find(&rest, Place::Neighbours)), Some(vec![(0, 4), (1, 1)]));
         // The row with the fewest free GPUs that is long enough, though a node of another has fewer; none is: the row with the most, the first of equals, and what is left.
         let nodes = planner(&[2, 0, 3, 3, 0, 2, 2, 2], &[]).free;
-        assert_eq!(nodes.find(&need(2, 2), Place::Neighbours), Some(vec![(2, 2), (3, 2)]));
-        assert_eq!(nodes.find(&need(4, 2), Place::Neighbours), Some(vec![(2, 2), (3, 2), (5, 2), (6, 2)]));
+        assert_eq!(on(nodes.find(&need(2, 2), Place::Neighbours)), Some(vec![(2, 2), (3, 2)]));
+        assert_eq!(on(nodes.find(&need(4, 2), Place::Neighbours)), Some(vec![(2, 2), (3, 2), (5, 2), (6, 2)]));
         assert_eq!(
-            nodes.find(&need(6, 2), Place::Neighbours),
+            on(nodes.find(&need(6, 2), Place::Neighbours)),
             Some(vec![(2, 2), (3, 2), (5, 2), (6, 2), (7, 2), (0, 2)])
         );
+    }
+
+    #[test]
+    fn cores_and_memory_are_taken_with_gpus_and_cores_choose_the_node() {
+        let part = |gpus, cpu, memory| Part { gpus, cpu, memory };
+        let free = vec![part(4, 2000, 64), part(1, 9000, 64), part(4, 8000, 2)];
+        let mut nodes = Nodes { free, all: vec![part(4, 16_000, 64); 3], types: vec![0; 3] };
+        let need = |gpus, cpu, memory| Need { each: part(gpus, cpu, memory), ..need(1, gpus) };
+        let found = |nodes: &Nodes, need: &Need| on(nodes.find(need, Place::Neighbours)).map(|on| on[0].0);
+        // The fewest cores of a row of neighbours; without cores of its own the fewest GPUs.
+        assert_eq!((found(&nodes, &need(1, 1000, 1)), found(&nodes, &need(1, 0, 1))), (Some(0), Some(1)));
+        assert_eq!((found(&nodes, &need(1, 3000, 1)), found(&nodes, &need(2, 3000, 1))), (Some(2), Some(2)));
+        assert_eq!((found(&nodes, &need(1, 3000, 3)), found(&nodes, &need(2, 3000, 3))), (Some(1), None));
+        nodes.take(&[(1, part(1, 9000, 64))]);
+        assert_eq!(nodes.free[1], part(0, 0, 0));
+        nodes.give_back(&[(1, part(1, 4000, 3))]);
+        assert_eq!(found(&nodes, &need(1, 3000, 3)), Some(1));
+        // A plan keeps its cores from another beside it, where it keeps no whole nodes.
+        let ends = vec![End { at: 100, on: vec![(1, part(3, 5000, 61))] }];
+        let mut all = Planner { free: nodes, ends, whole_nodes: false, ..planner(&[], &[]) };
+        let wide = need(2, 8000, 8);
+        let (at, on) = all.earliest(&wide, 50).expect("a plan");
+        assert_eq!((at, on.clone()), (100, vec![(1, part(2, 8000, 8))]));
+        all.reserve(at, 50, &on);
+        assert_eq!(all.earliest(&need(1, 3000, 3), 200).map(|(at, _)| at), Some(150));
+        assert_eq!(all.earliest(&need(1, 2000, 3), 200).map(|(at, _)| at), Some(0));
     }
 
     #[test]
@@ -270,7 +364,7 @@ mod tests {
         assert_eq!((at, on.len()), (100, 2));
         all.reserve(at, 50, &on);
         // Until then a short job may be there; a long one is planned behind.
-        assert_eq!(all.earliest(&need(1, 1), 100), Some((0, vec![(1, 1)])));
+        assert_eq!(all.earliest(&need(1, 1), 100), Some((0, vec![(1, Part::of_job(1))])));
         assert_eq!(all.earliest(&need(1, 1), 101).map(|(at, _)| at), Some(150));
         // Where only GPUs are kept there is none beside four of four, either.
         all.whole_nodes = false;

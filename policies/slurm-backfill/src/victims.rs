@@ -2,17 +2,17 @@
 
 use sandtable_policy::JobId;
 
-use crate::plan::{Need, Nodes, Place};
+use crate::plan::{Need, Nodes, Part, Place};
 
-/// A running job that may be preempted, and the GPUs that it holds of nodes.
+/// A running job that may be preempted, and what it holds of nodes.
 pub struct Candidate {
     pub job: JobId,
     pub tier: i64,
-    pub on: Vec<(usize, u32)>,
+    pub on: Vec<(usize, Part)>,
 }
 
 /// Who is preempted, and where the job that they make room for goes.
-pub type Room = (Vec<Candidate>, Vec<(usize, u32)>);
+pub type Room = (Vec<Candidate>, Vec<(usize, Part)>);
 
 /// Candidates in the order in which they leave: those of the lowest tier first, and of these those on the fewest nodes.
 pub fn in_order(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
@@ -45,16 +45,19 @@ mod tests {
 
     #[test]
     fn jobs_on_the_fewest_nodes_leave_first_and_only_where_they_are_in_the_way() {
-        let free = || Nodes { free: vec![0, 1, 2], gpus: vec![4; 3], types: vec![0; 3] };
-        let need = |nodes, each| Need { nodes, each, rest: 0, types: vec![0] };
+        let free =
+            || Nodes { free: [0, 1, 2].map(Part::of_node).to_vec(), all: vec![Part::of_node(4); 3], types: vec![0; 3] };
+        let need = |nodes, each| Need { nodes, each: Part::of_job(each), rest: Part::default(), types: vec![0] };
         let candidates = || {
-            let of = |job, on: &[(usize, u32)]| Candidate { job, tier: 0, on: on.to_vec() };
+            let parts = |on: &[(usize, u32)]| on.iter().map(|(node, gpus)| (*node, Part::of_job(*gpus))).collect();
+            let of = |job, on| Candidate { job, tier: 0, on: parts(on) };
             in_order(vec![of(1, &[(0, 4), (1, 3)]), of(2, &[(2, 1)]), of(3, &[(2, 1)])])
         };
         let who = |free: Nodes, need: Need| {
             let mut all = candidates();
             let (victims, on) = room(free, (&need, 1), Place::Neighbours, &mut all)?;
             assert_eq!(victims.len() + all.len(), 3);
+            let on = on.iter().map(|(node, part)| (*node, part.gpus)).collect::<Vec<_>>();
             Some((victims.iter().map(|victim| victim.job).collect::<Vec<JobId>>(), on))
         };
         assert_eq!(who(free(), need(1, 4)), Some((vec![2, 3], vec![(2, 4)])));
@@ -63,18 +66,18 @@ mod tests {
         assert_eq!(who(free(), need(1, 5)), None);
         // What another job waits for is left out.
         let mut less = free();
-        less.gpus[2] = 0;
+        less.all[2] = Part::default();
         assert_eq!(who(less, need(1, 4)), Some((vec![1], vec![(0, 4)])));
     }
 
     #[test]
     fn jobs_of_the_lowest_tier_leave_first_and_none_of_the_same() {
-        let free = || Nodes { free: vec![0; 3], gpus: vec![4; 3], types: vec![0; 3] };
+        let free = || Nodes { free: vec![Part::of_node(0); 3], all: vec![Part::of_node(4); 3], types: vec![0; 3] };
         let candidates = || {
-            let of = |job, tier, node| Candidate { job, tier, on: vec![(node, 4)] };
+            let of = |job, tier, node| Candidate { job, tier, on: vec![(node, Part::of_job(4))] };
             in_order(vec![of(1, 5, 0), of(2, 1, 1), of(3, 9, 2)])
         };
-        let need = |nodes| Need { nodes, each: 4, rest: 0, types: vec![0] };
+        let need = |nodes| Need { nodes, each: Part::of_job(4), rest: Part::default(), types: vec![0] };
         let who = |tier, nodes| {
             let (victims, _) = room(free(), (&need(nodes), tier), Place::Neighbours, &mut candidates())?;
             Some(victims.iter().map(|victim| victim.job).collect::<Vec<JobId>>())

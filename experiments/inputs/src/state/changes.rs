@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_core::text::nearest;
-use sandtable_core::units::Span;
+use sandtable_core::units::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -45,8 +45,14 @@ pub enum Change {
         /// Its priority, as the cluster counts it.
         #[serde(default)]
         priority: Option<f64>,
+        /// CPU cores that it takes of its nodes in all.
+        #[serde(default)]
+        cpus: Option<f64>,
+        /// Memory that it takes of its nodes in all.
+        #[serde(default)]
+        host_memory: Option<Bytes>,
     },
-    /// There are nodes more, after the others.
+    /// There are nodes more, after the others: their CPU and memory are those of the first node that has as many GPUs of their kind.
     AddNodes {
         /// How many.
         nodes: u32,
@@ -102,28 +108,7 @@ impl State {
                 let job = self.in_queue(added(change)?, queue.as_deref())?;
                 self.jobs.push(job);
             }
-            Change::AddNodes { nodes, gpus, kind } => {
-                if *nodes == 0 || *nodes > 1_000_000 || *gpus == 0 {
-                    return Err(format!("expected 1 to 1000000 nodes of at least 1 GPU, found {nodes} of {gpus}"));
-                }
-                let kind = kind.clone().or_else(|| self.nodes.iter().find_map(|node| node.kind.clone()));
-                let known: BTreeSet<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
-                let names = (1..).map(|at| format!("added-{at}")).filter(|name| !known.contains(name.as_str()));
-                let names: Vec<String> = names.take(*nodes as usize).collect();
-                // Jobs of every queue may be there.
-                let queues: Vec<String> = match self.nodes.iter().all(|node| node.queues.is_empty()) {
-                    true => Vec::new(),
-                    false => self.queues.iter().map(|queue| queue.name.clone()).collect(),
-                };
-                let node = |name| StateNode {
-                    name,
-                    gpus: *gpus,
-                    kind: kind.clone(),
-                    queues: queues.clone(),
-                    ..StateNode::default()
-                };
-                self.nodes.extend(names.into_iter().map(node));
-            }
+            Change::AddNodes { nodes, gpus, kind } => self.add_nodes(*nodes, *gpus, kind.as_ref())?,
             Change::Drain { node, from, to } => {
                 let (from_s, to_s) = (from.map_or(0.0, seconds), to.map(seconds));
                 if to_s.is_some_and(|to| to <= from_s) {
@@ -162,6 +147,34 @@ impl State {
                 return Err(format!("job {job:?}: expected a number as its priority, found {priority}"));
             }
         }
+        Ok(())
+    }
+
+    fn add_nodes(&mut self, nodes: u32, gpus: u32, kind: Option<&String>) -> Result<(), String> {
+        if nodes == 0 || nodes > 1_000_000 || gpus == 0 {
+            return Err(format!("expected 1 to 1000000 nodes of at least 1 GPU, found {nodes} of {gpus}"));
+        }
+        let kind = kind.cloned().or_else(|| self.nodes.iter().find_map(|node| node.kind.clone()));
+        let known: BTreeSet<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+        let names = (1..).map(|at| format!("added-{at}")).filter(|name| !known.contains(name.as_str()));
+        let names: Vec<String> = names.take(nodes as usize).collect();
+        // Jobs of every queue may be there.
+        let queues: Vec<String> = match self.nodes.iter().all(|node| node.queues.is_empty()) {
+            true => Vec::new(),
+            false => self.queues.iter().map(|queue| queue.name.clone()).collect(),
+        };
+        let alike = self.nodes.iter().find(|node| (node.gpus, &node.kind) == (gpus, &kind));
+        let (cpus, ram_mib) = alike.map_or((None, None), |node| (node.cpus, node.ram_mib));
+        let node = |name| StateNode {
+            name,
+            gpus,
+            kind: kind.clone(),
+            cpus,
+            ram_mib,
+            queues: queues.clone(),
+            ..StateNode::default()
+        };
+        self.nodes.extend(names.into_iter().map(node));
         Ok(())
     }
 
@@ -278,7 +291,9 @@ fn suggested(near: Option<&str>) -> String {
 }
 
 fn added(change: &Change) -> Result<StateJob, String> {
-    let Change::Add { name, gpus, gpus_per_node, limit, at, user, account, kinds, priority, .. } = change else {
+    let Change::Add { name, gpus, gpus_per_node, limit, at, user, account, kinds, priority, cpus, host_memory, .. } =
+        change
+    else {
         unreachable!("only an added job is made");
     };
     if *gpus == 0 || gpus_per_node.is_some_and(|each| each == 0 || !gpus.is_multiple_of(each)) {
@@ -300,6 +315,8 @@ fn added(change: &Change) -> Result<StateJob, String> {
         limit_s: limit.map(seconds),
         kinds: kinds.clone(),
         priority: *priority,
+        cpus: *cpus,
+        ram_mib: host_memory.map(|bytes| bytes.0 as f64 / f64::from(1 << 20)),
         ..StateJob::default()
     })
 }

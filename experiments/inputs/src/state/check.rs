@@ -53,6 +53,11 @@ pub(super) fn check(state: &State) -> Result<(), String> {
             return Err(wrong(format!("expected at most {} GPUs, found {}", MOST_GPUS.1, job.gpus)));
         }
         times(job).map_err(wrong)?;
+        for (name, value) in [("cpus", job.cpus), ("ram_mib", job.ram_mib)] {
+            if let Some(value) = value.filter(|value| !(0.0..=1e15).contains(value)) {
+                return Err(wrong(format!("{name}: expected a number from 0 to 1e15, found {value}")));
+            }
+        }
         if let Some(queue) = job.queues.iter().chain(&job.charges).find(|queue| !queues.contains_key(queue.as_str())) {
             return Err(wrong(format!("no queue {queue:?}")));
         }

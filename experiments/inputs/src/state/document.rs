@@ -281,6 +281,8 @@ pub struct Scheduler {
     pub depth: Option<u32>,
     /// Which GPUs a gang gets.
     pub placement: Option<NodeChoice>,
+    /// Whether jobs get CPU cores of their own; they do where it does not say.
+    pub counts_cpus: Option<bool>,
     /// How priorities change; none: they do not.
     pub priority: Option<Multifactor>,
     /// Which jobs lose their GPUs to others, and begin anew later; none: no job does.

@@ -218,6 +218,8 @@ pub enum JobState {
 #[expect(missing_docs, reason = "the names are the document's own")]
 pub enum WhyCode {
     NoFreeGpus,
+    NoFreeCpus,
+    NoFreeMemory,
     Fragmented,
     Behind,
     Quota,

@@ -4,6 +4,7 @@ mod changes;
 mod check;
 mod dependencies;
 pub mod document;
+mod hosts;
 mod interval;
 pub mod jobs;
 pub mod kube;

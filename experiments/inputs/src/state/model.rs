@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_hardware::{Duration, Instant, SECOND};
+use sandtable_hardware::{Duration, HostResources, Instant, SECOND};
 
 use super::dependencies::{Dependent, Others};
 use super::document::{NodeState, SharingMode, SourceKind, State, StateNode, StateQueue};
@@ -61,6 +61,8 @@ pub struct ModelledNode {
     pub gpus: u32,
     /// Their kind.
     pub kind: String,
+    /// CPU and memory that jobs may have.
+    pub host: HostResources,
     /// When it takes no jobs: from and to. Those that run there go on.
     pub closed: Vec<(Instant, Instant)>,
 }
@@ -258,6 +260,7 @@ impl<'a> Modelling<'a> {
             name: node.name.clone(),
             gpus: node.gpus - node.taken.len() as u32,
             kind: node.kind.clone().unwrap_or_else(|| KIND.into()),
+            host: self.host(node.cpus.map(f64::from), node.ram_mib.map(|mib| mib as f64)),
             closed: self.closed(&node.name),
         });
     }
@@ -410,11 +413,22 @@ impl<'a> Modelling<'a> {
         let mut row = Row::new(job.id.clone(), self.instant(submitted_s), gpus, Duration::ZERO);
         row.user = job.user.clone().map(plain);
         row.kinds = job.kinds.clone();
+        // Of a job of which a part is here, that part of it.
+        let part = |all: f64| all * f64::from(gpus) / f64::from(job.gpus);
+        row.host = self.host(job.cpus.map(part), job.ram_mib.map(part));
         row.queue = Some(plain(self.state.queue_of(job).unwrap_or_else(|| NONE.into())));
         row.preemptible = job.preemptible.unwrap_or(true);
         row.deadline = job.deadline_s.map(|at| self.instant(at));
         row.priority = self.ranks.priority(job);
         row
+    }
+
+    /// CPU cores and memory, as far as the cluster gives jobs their own.
+    fn host(&self, cpus: Option<f64>, mib: Option<f64>) -> HostResources {
+        let counts = self.state.source.scheduler.as_ref().and_then(|of| of.counts_cpus).unwrap_or(true);
+        let cpus = cpus.filter(|_| counts).unwrap_or(0.0);
+        // What is too large for it is as good as no bound.
+        HostResources { cpu_milli: (cpus * 1000.0).ceil() as u32, memory_mib: mib.unwrap_or(0.0).ceil() as u32 }
     }
 
     /// Counts what a job asks for and the model has not.

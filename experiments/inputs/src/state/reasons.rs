@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sandtable_hardware::{HostResources, HostUse};
+
 use super::jobs::WhyCode;
 use super::model::{Holder, KnownJob, Modelled, ModelledNode};
 use crate::trace::{Row, plain};
@@ -20,14 +22,38 @@ pub struct Waits {
 /// What jobs wait for on one cluster.
 pub struct Reasons<'a> {
     of: &'a Modelled,
-    /// GPUs of each node that no job holds; none of a node that takes no jobs.
-    free: Vec<u32>,
-    /// The jobs that hold GPUs, the first as they are taken to end.
-    ends: Vec<&'a Holder>,
+    /// What no job holds now.
+    free: Free,
+    /// What jobs hold, those first that are taken to end first.
+    ends: Vec<Holds<'a>>,
     /// Kinds of GPU: a gang is on one.
     kinds: BTreeSet<&'a str>,
     /// By what jobs ask for: there are few such shapes.
-    known: BTreeMap<(u32, u32, Vec<String>), Option<Waits>>,
+    known: BTreeMap<(u32, u32, (u32, u32), Vec<String>), Option<Waits>>,
+}
+
+/// What is free of each node; of one that takes no jobs no GPU.
+#[derive(Clone)]
+struct Free {
+    gpus: Vec<u32>,
+    /// What is not.
+    taken: Vec<HostUse>,
+}
+
+/// What a job holds of nodes.
+struct Holds<'a> {
+    job: &'a str,
+    on: Vec<(usize, u32, HostResources)>,
+}
+
+impl<'a> Holds<'a> {
+    fn of(holder: &'a Holder, asked: Option<&Row>) -> Holds<'a> {
+        let mut nodes: Vec<usize> = holder.on.iter().map(|(node, _)| *node).collect();
+        nodes.sort_unstable();
+        let part = |gpus: u32| asked.map_or(HostResources::UNKNOWN, |row| row.host.part(gpus, row.gpus));
+        let on = nodes.chunk_by(|a, b| a == b).map(|of| (of[0], of.len() as u32, part(of.len() as u32)));
+        Holds { job: &holder.job, on: on.collect() }
+    }
 }
 
 impl Modelled {
@@ -35,47 +61,70 @@ impl Modelled {
     pub fn reasons(&self, left: impl Fn(&str) -> f64) -> Reasons<'_> {
         let mut ends: Vec<(f64, &Holder)> = self.holders.iter().map(|holder| (left(&holder.job), holder)).collect();
         ends.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| (a.1.since, &a.1.job).cmp(&(b.1.since, &b.1.job))));
-        let mut free: Vec<u32> = self.nodes.iter().map(|node| node.gpus).collect();
-        self.holders.iter().flat_map(|holder| &holder.on).for_each(|(node, _)| free[*node] -= 1);
+        let rows: BTreeMap<&str, &Row> = self.rows.iter().map(|row| (row.name.as_str(), row)).collect();
+        let rows = |holder: &Holder| rows.get(holder.job.as_str()).copied();
+        let ends: Vec<Holds<'_>> = ends.into_iter().map(|(_, holder)| Holds::of(holder, rows(holder))).collect();
+        let gpus = self.nodes.iter().map(|node| node.gpus).collect();
+        let mut free = Free { gpus, taken: vec![HostUse::default(); self.nodes.len()] };
+        for (node, gpus, part) in ends.iter().flat_map(|holds| &holds.on) {
+            free.gpus[*node] -= gpus;
+            free.taken[*node] += *part;
+        }
         let closed = |node: &ModelledNode| node.closed.iter().any(|(from, to)| *from <= self.at && self.at < *to);
-        free.iter_mut().zip(&self.nodes).filter(|(_, node)| closed(node)).for_each(|(free, _)| *free = 0);
-        let (ends, kinds) = (ends.into_iter().map(|(_, holder)| holder).collect(), self.nodes.iter());
-        Reasons { of: self, free, ends, kinds: kinds.map(|node| node.kind.as_str()).collect(), known: BTreeMap::new() }
+        free.gpus.iter_mut().zip(&self.nodes).filter(|(_, node)| closed(node)).for_each(|(free, _)| *free = 0);
+        let kinds = self.nodes.iter().map(|node| node.kind.as_str()).collect();
+        Reasons { of: self, free, ends, kinds, known: BTreeMap::new() }
     }
 }
 
 /// The room for a gang on the nodes of one kind, as running jobs end.
 struct Room<'a> {
     of: &'a Modelled,
-    free: Vec<u32>,
+    free: Free,
     /// GPUs that count at a time on a node, and how often at most: those of its shape count once.
     each: (u32, u32),
+    /// What the whole gang takes beside so many GPUs.
+    asked: (HostResources, u32),
     kind: &'a str,
     /// How often `each` is there.
     count: u32,
 }
 
-/// How often so many GPUs at a time count among free ones of a node.
-fn times((each, most): (u32, u32), free: u32) -> u32 {
-    (free / each).min(most)
-}
-
 impl Room<'_> {
+    /// How often GPUs count among the free ones of a node for which there is CPU and memory too.
+    fn times(&self, node: usize) -> u32 {
+        let ((each, most), (asked, all)) = (self.each, self.asked);
+        let gpus = self.of.nodes[node].host.most_gpus(self.free.taken[node], asked, all, self.free.gpus[node]);
+        (gpus / each).min(most)
+    }
+
     /// Jobs end, or begin again.
-    fn change(&mut self, holder: &Holder, ends: bool) {
-        for (node, _) in holder.on.iter().filter(|(node, _)| self.of.nodes[*node].kind == self.kind) {
-            let free = &mut self.free[*node];
-            let before = times(self.each, *free);
-            *free = if ends { *free + 1 } else { *free - 1 };
-            self.count = self.count + times(self.each, *free) - before;
+    fn change(&mut self, holds: &Holds<'_>, ends: bool) {
+        for (node, gpus, part) in holds.on.iter().filter(|(node, ..)| self.of.nodes[*node].kind == self.kind) {
+            let before = self.times(*node);
+            let (free, taken) = (&mut self.free.gpus[*node], &mut self.free.taken[*node]);
+            if ends {
+                *free += gpus;
+                *taken -= *part;
+            } else {
+                *free -= gpus;
+                *taken += *part;
+            }
+            self.count = self.count + self.times(*node) - before;
         }
     }
 }
 
+/// The CPU of what is asked, the memory of it, and none of it.
+fn parts_of(asked: HostResources) -> [HostResources; 3] {
+    [HostResources { memory_mib: 0, ..asked }, HostResources { cpu_milli: 0, ..asked }, HostResources::UNKNOWN]
+}
+
 impl Reasons<'_> {
-    /// Why a waiting job waits; none: as far as free GPUs go it could start.
+    /// Why a waiting job waits; none: as far as free GPUs, CPU and memory go it could start.
     pub fn waits(&mut self, row: &Row) -> Option<Waits> {
-        let shape = (row.gpus, row.gpus_per_node, row.kinds.clone());
+        let host = (row.host.cpu_milli, row.host.memory_mib);
+        let shape = (row.gpus, row.gpus_per_node, host, row.kinds.clone());
         if let Some(known) = self.known.get(&shape) {
             return known.clone();
         }
@@ -90,30 +139,43 @@ impl Reasons<'_> {
             0 => ((1, u32::MAX), row.gpus),
             each => ((each, 1), row.gpus / each),
         };
-        let room = |kind| self.room(kind, each);
-        if kinds.iter().any(|kind| room(kind).count >= need) {
+        let room = |kind, asked| self.room(kind, each, (asked, row.gpus));
+        let count = |asked: HostResources| kinds.iter().map(|kind| room(kind, asked).count).max().unwrap_or(0);
+        if count(row.host) >= need {
             return None;
         }
         // On the kind where there is room first.
-        let best = kinds.iter().filter_map(|kind| self.after(room(kind), need)).min_by_key(|(enough, _)| *enough);
+        let best =
+            kinds.iter().filter_map(|kind| self.after(room(kind, row.host), need)).min_by_key(|(enough, _)| *enough);
         let free = |kind: &&str| self.of_kind(kind).map(|(_, free)| *free).sum::<u32>();
-        let (count, most) =
+        let (free, most) =
             kinds.iter().map(|kind| (free(kind), self.of_kind(kind).map(|(_, free)| *free).max())).max()?;
+        let [cpu, memory, none] = parts_of(row.host);
         let (code, text) = match best {
             None => ("never", format!("{} GPUs as it asks for them are not there", row.gpus)),
-            _ if count < row.gpus => ("no-free-gpus", format!("{count} of {} GPUs free", row.gpus)),
-            _ => ("fragmented", format!("{count} GPUs free, in pieces of at most {}", most.unwrap_or(0))),
+            _ if count(none) >= need => {
+                let (code, what) = match (count(cpu) >= need, count(memory) >= need) {
+                    (true, false) => ("no-free-memory", "memory"),
+                    (true, true) => ("no-free-cpus", "CPUs and memory"),
+                    (false, _) => ("no-free-cpus", "CPUs"),
+                };
+                (code, format!("{free} GPUs free, {what} for {} of them", count(row.host) * each.0))
+            }
+            _ if free < row.gpus => ("no-free-gpus", format!("{free} of {} GPUs free", row.gpus)),
+            _ => ("fragmented", format!("{free} GPUs free, in pieces of at most {}", most.unwrap_or(0))),
         };
         Some(Waits { code, text, after: best.map_or_else(Vec::new, |(_, after)| after) })
     }
 
-    fn of_kind(&self, kind: &str) -> impl Iterator<Item = (&ModelledNode, &u32)> {
-        self.of.nodes.iter().zip(&self.free).filter(move |(node, _)| node.kind == kind)
+    fn of_kind(&self, kind: &str) -> impl Iterator<Item = (usize, &u32)> {
+        let nodes = self.of.nodes.iter().zip(&self.free.gpus).enumerate();
+        nodes.filter(move |(_, (node, _))| node.kind == kind).map(|(at, (_, free))| (at, free))
     }
 
-    fn room<'a>(&'a self, kind: &'a str, each: (u32, u32)) -> Room<'a> {
-        let count = self.of_kind(kind).map(|(_, free)| times(each, *free)).sum();
-        Room { of: self.of, free: self.free.clone(), each, kind, count }
+    fn room<'a>(&'a self, kind: &'a str, each: (u32, u32), asked: (HostResources, u32)) -> Room<'a> {
+        let mut room = Room { of: self.of, free: self.free.clone(), each, asked, kind, count: 0 };
+        room.count = self.of_kind(kind).map(|(node, _)| room.times(node)).sum();
+        room
     }
 
     /// The jobs whose ends make room for one, and how many end until then.
@@ -124,11 +186,11 @@ impl Reasons<'_> {
             enough += 1;
         }
         let mut needed = Vec::new();
-        for holder in &self.ends[..enough] {
-            room.change(holder, false);
+        for holds in &self.ends[..enough] {
+            room.change(holds, false);
             if room.count < need {
-                room.change(holder, true);
-                needed.push(holder.job.clone());
+                room.change(holds, true);
+                needed.push(holds.job.to_string());
             }
         }
         Some((enough, needed))

@@ -236,6 +236,10 @@ pub enum WorkloadSpec {
         /// Whether GPUs are shared out among the queues of the document, in place of those of the experiment; not by default.
         #[serde(default)]
         queues: bool,
+        /// Whether jobs hold the CPU cores and the memory of nodes that they ask for beside GPUs, as far as the document says both: not by default, and only
+        /// policies that follow them begin then. Jobs that ask for no GPU hold nothing.
+        #[serde(default)]
+        hosts: bool,
         /// The run ends so long after the document's instant, and what has not ended by then is unfinished; by default it goes on until all jobs have ended.
         #[serde(default)]
         until: Option<Span>,

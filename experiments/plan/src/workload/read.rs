@@ -64,9 +64,9 @@ pub(crate) fn resolve(
         WorkloadSpec::Generate { .. } => (generated(source, spec, profile.as_deref())?, None),
         WorkloadSpec::Trace { .. } => (traced(source, spec, (folder, limits), last)?, None),
         WorkloadSpec::Jobs(list) => (super::listed::read(source, list)?, None),
-        WorkloadSpec::State { file, run_times, changes, queues, until, next } => {
-            let until = until.map(|span| span.0);
-            let asked = super::state::Asked { file, run_times, changes, queues: *queues, until, next: next.as_deref() };
+        WorkloadSpec::State { file, run_times, changes, queues, hosts, until, next } => {
+            let (until, next, queues, hosts) = (until.map(|span| span.0), next.as_deref(), *queues, *hosts);
+            let asked = super::state::Asked { file, run_times, changes, queues, hosts, until, next };
             super::state::read(source, folder, asked, limits)?
         }
     };

@@ -92,12 +92,36 @@ pub(super) struct Asked<'a> {
     pub(super) changes: &'a [Change],
     /// Whether its queues share GPUs out.
     pub(super) queues: bool,
+    /// Whether jobs hold CPU and memory.
+    pub(super) hosts: bool,
     pub(super) until: Option<Duration>,
     /// The later document.
     pub(super) next: Option<&'a str>,
 }
 
 impl Asked<'_> {
+    /// What is asked for of what a document says.
+    fn of(&self, modelled: Modelled) -> Modelled {
+        let mut modelled = if self.hosts { modelled } else { modelled.without_hosts() };
+        if self.queues {
+            [QUEUES, QUOTA].iter().for_each(|what| _ = modelled.not_modelled.remove(*what));
+        }
+        modelled
+    }
+
+    /// Its part of the identity, beside the document, how long jobs take and a later document.
+    fn key(&self, length: Option<Duration>, key: &mut Value) {
+        if let Some(length) = length {
+            key["until"] = json!(length);
+        }
+        if self.hosts {
+            key["hosts"] = json!(true);
+        }
+        if !self.changes.is_empty() {
+            key["changes"] = json!(digest(format!("{:?}", self.changes).as_bytes()));
+        }
+    }
+
     /// What a later document says is not said otherwise.
     fn only_next(&self, source: &Source) -> Result<(), Error> {
         if self.until.is_some() {
@@ -147,10 +171,8 @@ pub(super) fn read(
         return Err(source.error("workload.queues", "the document has no queue that shares GPUs out", "here"));
     }
     let modelled = state.modelled(how);
-    let mut modelled = modelled.map_err(|why| here(Error::usage(format!("{}: {why}", path.display()))))?;
-    if asked.queues {
-        [QUEUES, QUOTA].iter().for_each(|what| _ = modelled.not_modelled.remove(*what));
-    }
+    let modelled = modelled.map_err(|why| here(Error::usage(format!("{}: {why}", path.display()))))?;
+    let modelled = asked.of(modelled);
     if modelled.rows.is_empty() && happened.is_none() {
         return Err(here(Error::usage(format!("{}: no job that waits or holds GPUs", path.display()))));
     }
@@ -177,12 +199,7 @@ pub(super) fn read(
     if !times_key.is_null() {
         key["state"]["run_times"] = times_key;
     }
-    if let Some(length) = length {
-        key["state"]["until"] = json!(length);
-    }
-    if !asked.changes.is_empty() {
-        key["state"]["changes"] = json!(digest(format!("{:?}", asked.changes).as_bytes()));
-    }
+    asked.key(length, &mut key["state"]);
     let trace = Trace { rows: modelled.rows.clone(), ..Trace::default() };
     let (taken, from) = (at, From::Fixed(Arc::new(Packed::of(trace))));
     Ok(((from, key), Some(Arc::new(StateJobs { modelled, times, taken, until, queues }))))

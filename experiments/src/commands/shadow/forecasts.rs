@@ -1,20 +1,21 @@
 //! How good forecasts from a folder's documents were: of jobs that waited, against when later documents say that they started.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use sandtable_core::error::Error;
 use sandtable_core::input;
 use sandtable_inputs::state::jobs::StateJob;
 use sandtable_inputs::state::{self, State};
-use sandtable_plan::{Cell, Options, Plan, plan_text};
+use sandtable_plan::{Cell, Options};
 use sandtable_results::forecast::quantile;
 use sandtable_run::code;
 use sandtable_run::execute::{Compiled, Workers, execute, in_parallel};
 
 use super::folder::Document;
 use crate::commands::what_if::fleet::Accuracy;
+use crate::commands::what_if::hosts;
 use crate::commands::what_if::spec::{Times, policies, shares_out};
 use crate::ui;
 
@@ -95,10 +96,12 @@ type Forecast = (String, usize, BTreeMap<String, Vec<f64>>);
 fn forecast(document: &Document, state: &State, within: f64, asked: &Asked<'_>) -> Result<Vec<Forecast>, Error> {
     let listed = policies(asked.policies, state)?;
     let queues = if shares_out(&listed, state) { ", queues: true" } else { "" };
-    let more = format!(", until: \"{within}s\"{queues}");
-    let text = asked.times.spec(&document.path, state, &listed, &more)? + ")\n";
+    let spec = |hosts| {
+        let more = format!(", until: \"{within}s\"{queues}{}", hosts::said(hosts));
+        Ok(asked.times.spec(&document.path, state, &listed, &more)? + ")\n")
+    };
     let options = Options { policies: asked.folder.clone(), ..Options::default() };
-    let plan: Plan = plan_text(Path::new("shadow.ron"), text, &options)?;
+    let plan = hosts::planned("shadow.ron", state, &options, spec)?;
     let compiled = Compiled::new(&code::settings(ui::note), plan.cells.iter())?;
     let cells: Vec<&Cell> = plan.cells.iter().collect();
     let workers = Workers { threads: asked.threads, stop: &AtomicBool::new(false), done: &|_: &Cell| {} };

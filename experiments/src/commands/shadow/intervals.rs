@@ -14,6 +14,8 @@ use sandtable_run::code;
 use sandtable_run::execute::{Compiled, Workers, execute, in_parallel};
 
 use super::folder::Document;
+use crate::commands::begin::all_begin;
+use crate::commands::what_if::hosts;
 use crate::commands::what_if::spec::{policies, shares_out};
 use crate::ui;
 
@@ -54,6 +56,8 @@ pub(super) struct Judge {
     labels: Vec<String>,
     options: Options,
     compiled: Compiled,
+    /// Whether all policies follow CPU and memory of nodes.
+    hosts: bool,
 }
 
 impl Judge {
@@ -66,13 +70,21 @@ impl Judge {
         let options = Options { policies: folder, ..Options::default() };
         // The fleet and the jobs of a spec do not matter here: components are compiled once, and parameters are looked at.
         let (named, drawn) = of_queues(&queues);
-        let fleet = format!("Model(nodes: 1, gpus: 1, kind: \"A100-SXM4-80GB\"){named}");
-        let text = spec(&fleet, &format!("Generate(jobs: 1, arrivals: AtOnce, declared: 1.0{drawn})"), &listed, true);
-        let plan = plan_text(Path::new("shadow.ron"), text, &options)?;
-        let compiled = Compiled::new(&code::settings(ui::note), plan.cells.iter())?;
-        crate::commands::begin::all_begin(&plan, &plan.cells.iter().collect::<Vec<&Cell>>(), &compiled)?;
-        let labels = plan.cells.iter().map(|cell| cell.label.clone()).collect();
-        Ok(Judge { asked: asked.to_vec(), listed, labels, options, compiled })
+        let plan = |[has, asks]: [&str; 2]| {
+            let fleet = format!("Model(nodes: 1, gpus: 1, kind: \"A100-SXM4-80GB\"{has}){named}");
+            let jobs = format!("Generate(jobs: 1, arrivals: AtOnce, declared: 1.0{drawn}{asks})");
+            plan_text(Path::new("shadow.ron"), spec(&fleet, &jobs, &listed, true), &options)
+        };
+        let (of_gpus, of_hosts) = (plan(["", ""])?, plan([", cpus: 1", ", hosts: [Host(cpus: 1)]"])?);
+        let compiled = Compiled::new(&code::settings(ui::note), of_gpus.cells.iter())?;
+        let begin = |plan: &Plan| all_begin(plan, &plan.cells.iter().collect::<Vec<&Cell>>(), &compiled);
+        begin(&of_gpus)?;
+        let hosts = begin(&of_hosts).is_ok();
+        if !hosts && state.knows_hosts() {
+            ui::note("warning: CPU and memory of nodes are left out: not all policies follow them");
+        }
+        let labels = of_gpus.cells.iter().map(|cell| cell.label.clone()).collect();
+        Ok(Judge { asked: asked.to_vec(), listed, labels, options, compiled, hosts })
     }
 
     /// Asks of all these intervals, in parallel.
@@ -110,6 +122,7 @@ impl Judge {
         let listed = policies(&self.asked, &state)?;
         let queues = if shares_out(&listed, &state) { ", queues: true" } else { "" };
         let listed = listed.concat();
+        let hosts = hosts::said(self.hosts && state.knows_hosts());
         let wrong = |document: &Document, why| Error::usage(format!("{}: {why}", document.path.display()));
         let (between, interval) = state.until(&later).map_err(|why| wrong(to, why))?;
         let any = RunTimes { of_limit: 1.0, otherwise: None, without_limits: true };
@@ -123,7 +136,7 @@ impl Judge {
         let declared = modelled.rows.iter().any(|row| row.declared.is_some());
         let (from, to) = (shown, until);
         let fleet = format!("Model(list: NodeList(file: {from}, format: State), speed: 1.0)");
-        let jobs = format!("State(file: {from}, next: {to}{queues})");
+        let jobs = format!("State(file: {from}, next: {to}{queues}{hosts})");
         let plan =
             |listed: &str| plan_text(Path::new("shadow.ron"), spec(&fleet, &jobs, listed, declared), &self.options);
         let mut asked: Plan = plan(&listed)?;

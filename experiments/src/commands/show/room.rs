@@ -1,7 +1,9 @@
 //! What a waiting job lacks on the GPUs of a run: what no policy could change at that instant.
 
+use std::collections::BTreeSet;
+
 use sandtable_core::error::Error;
-use sandtable_hardware::{Duration, Instant, JobId, NodeId, Sharing};
+use sandtable_hardware::{Duration, HostResources, Instant, Job, JobId, NodeId, Sharing};
 use sandtable_inputs::state::{Holder, Modelled, ModelledNode, Waits};
 use sandtable_inputs::trace::Row;
 use sandtable_plan::Cell;
@@ -23,10 +25,14 @@ pub(super) fn lacks(cell: &Cell, store: &Store, job: JobId, at: Instant) -> Resu
     if !whole || fails || revocable || asked.batch.is_some() || asked.service.is_some() {
         return Ok(None);
     }
+    // Where jobs without GPUs are it is not said, and what they take.
+    let known = jobs.iter().all(|job| job.gpus > 0);
+    let host = |of: HostResources| if known { of } else { HostResources::UNKNOWN };
     let node = |node: &sandtable_hardware::Node| ModelledNode {
         name: node.name.clone(),
         gpus: node.gpus,
         kind: fleet.types[node.gpu_type].name.clone(),
+        host: host(node.host),
         closed: Vec::new(),
     };
     let stays = reader::stays(store, &cell.id)?;
@@ -39,13 +45,20 @@ pub(super) fn lacks(cell: &Cell, store: &Store, job: JobId, at: Instant) -> Resu
         let (since, done) = (Instant::from_micros(stay.from_s.0), Duration::ZERO);
         Holder { job: stay.job_id.clone(), on: on.collect(), since, done }
     };
-    let mut row = Row::new(String::new(), at, asked.gpus, Duration::ZERO);
+    let row = |name: &str, of: &Job| {
+        let mut row = Row::new(name.to_string(), at, of.gpus, Duration::ZERO);
+        row.host = host(of.host);
+        row
+    };
+    let held: BTreeSet<&str> = there.clone().map(|stay| stay.job_id.as_str()).collect();
+    let holding = jobs.iter().filter(|job| held.contains(job.name.as_str())).map(|job| row(&job.name, job)).collect();
+    let mut row = row("", &jobs[job.index()]);
     row.kinds = asked.gpu_types.iter().map(|kind| fleet.types[*kind].name.clone()).collect();
     row.gpus_per_node = asked.gpus_per_node;
     let modelled = Modelled {
         at,
         nodes: fleet.nodes.iter().map(node).collect(),
-        rows: Vec::new(),
+        rows: holding,
         holders: there.clone().map(holder).collect(),
         known: Default::default(),
         after: Vec::new(),

@@ -9,6 +9,8 @@ use sandtable_inputs::state::document::{Multifactor, Order, Preempts, SourceKind
 use sandtable_inputs::state::{Member, State, TIER_WIDTH, trace_format};
 use sandtable_plan::spec::short_name;
 
+use super::hosts;
+
 /// The place of the changes in a spec.
 pub(super) const CHANGES: &str = "workload.changes";
 /// Seeds where run times are drawn.
@@ -41,7 +43,7 @@ pub(super) struct Asked {
     until: Option<String>,
     #[command(flatten)]
     times: Times,
-    /// Change: a job more, as in `name=mine,gpus=8,limit=4h`; also `gpus_per_node`, `at`, `user`, `account`, `queue`, `kind`, `priority`.
+    /// Change: a job more, as in `name=mine,gpus=8,limit=4h`; also `gpus_per_node`, `at`, `user`, `account`, `queue`, `kind`, `priority`, `cpus`, `host_memory`.
     #[arg(long, value_name = "KEY=VALUE,…")]
     add: Vec<String>,
     /// Change: nodes more, as in `4x8` or `4x8:H100-SXM5-80GB`: so many of so many GPUs.
@@ -79,8 +81,8 @@ fn time(text: &str) -> Result<String, String> {
 }
 
 impl Asked {
-    /// The spec; paths in it are as they are given.
-    pub(super) fn spec(&self, file: &Path, state: &State) -> Result<String, Error> {
+    /// The spec, in which jobs hold CPU and memory of nodes or do not; paths in it are as they are given.
+    pub(super) fn spec(&self, file: &Path, state: &State, hosts: bool) -> Result<String, Error> {
         let until = self.until.as_ref().map_or_else(String::new, |until| format!(", until: {until:?}"));
         let listed = policies(&self.policy, state)?;
         let queues = self.queues || shares_out(&listed, state);
@@ -88,7 +90,7 @@ impl Asked {
             let error = Error::usage("--limit: queues limit nothing under these policies");
             return Err(error.hint("--queues, with policies that know queues, such as kueue-like"));
         }
-        let more = until + if queues { ", queues: true" } else { "" };
+        let more = until + if queues { ", queues: true" } else { "" } + hosts::said(hosts);
         let mut text = self.times.spec(file, state, &listed, &more)?;
         let changes = self.changes()?;
         if !changes.is_empty() {
@@ -343,7 +345,7 @@ fn nodes(text: &str) -> Result<String, Error> {
 }
 
 /// What is said of a job more: whether it is a word.
-const OF_A_JOB: [(&str, bool); 10] = [
+const OF_A_JOB: [(&str, bool); 12] = [
     ("name", true),
     ("gpus", false),
     ("gpus_per_node", false),
@@ -354,6 +356,8 @@ const OF_A_JOB: [(&str, bool); 10] = [
     ("queue", true),
     ("kind", true),
     ("priority", false),
+    ("cpus", false),
+    ("host_memory", true),
 ];
 
 fn job(text: &str) -> Result<String, Error> {
@@ -376,11 +380,15 @@ fn job(text: &str) -> Result<String, Error> {
                 units::span(value).map_err(|why| Error::usage(format!("--add: {name}: {why}")))?;
                 format!("{name}: {value:?}")
             }
-            ("priority", _) => {
+            ("priority" | "cpus", _) => {
                 let number: f64 = value
                     .parse()
-                    .map_err(|_| Error::usage(format!("--add: priority: expected a number, found {value:?}")))?;
+                    .map_err(|_| Error::usage(format!("--add: {name}: expected a number, found {value:?}")))?;
                 format!("{name}: {number:?}")
+            }
+            ("host_memory", _) => {
+                units::bytes(value).map_err(|why| Error::usage(format!("--add: {name}: {why}")))?;
+                format!("{name}: {value:?}")
             }
             (_, true) => format!("{name}: {value:?}"),
             (_, false) => {

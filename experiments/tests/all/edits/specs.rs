@@ -246,7 +246,7 @@ pub(super) const CHANGED: &str = r#"Experiment(
     title: "a",
     fleet: Model(list: NodeList(file: "s.json", format: State), speed: 1.0),
     workload: State(file: "s.json", run_times: History(file: "h.csv", format: Native, least: 2, otherwise: "1h"), changes: [
-        Add(name: "x", gpus: 2, gpus_per_node: 1, limit: "3h", at: "5min", user: "u", account: "a", kinds: ["g"], priority: 3),
+        Add(name: "x", gpus: 2, gpus_per_node: 1, limit: "3h", at: "5min", user: "u", account: "a", kinds: ["g"], priority: 3, cpus: 2, host_memory: "1GiB"),
         AddNodes(nodes: 3, gpus: 4, kind: "g"),
         Drain(node: "n", from: "6h", to: "7h"),
         Resume("m"),
@@ -255,7 +255,7 @@ pub(super) const CHANGED: &str = r#"Experiment(
         Kill("l"),
         Priority("j", 9),
         Limit("q", 5),
-    ], queues: true),
+    ], queues: true, hosts: true),
     policies: [Policy(name: "fifo")],
 )"#;
 
@@ -276,6 +276,8 @@ pub(super) const CHANGES: &[(&str, &str, &str)] = &[
     ("Change.Add.queue", "priority: 3", "priority: 3, queue: \"q\""),
     ("Change.Add.kinds", "kinds: [\"g\"]", "kinds: []"),
     ("Change.Add.priority", "priority: 3", "priority: 4"),
+    ("Change.Add.cpus", "cpus: 2", "cpus: 3"),
+    ("Change.Add.host_memory", "1GiB", "2GiB"),
     ("Change.AddNodes.nodes", "nodes: 3", "nodes: 4"),
     ("Change.AddNodes.gpus", "gpus: 4", "gpus: 5"),
     ("Change.AddNodes.kind", "gpus: 4, kind: \"g\"", "gpus: 4, kind: \"h\""),
@@ -288,6 +290,7 @@ pub(super) const CHANGES: &[(&str, &str, &str)] = &[
     ("Change.Kill", "Kill(\"l\")", "Kill(\"k\")"),
     ("Change.Limit", "Limit(\"q\", 5)", "Limit(\"q\", 6)"),
     ("WorkloadSpec.State.queues", ", queues: true", ""),
+    ("WorkloadSpec.State.hosts", ", hosts: true", ""),
     ("Change.Priority", "Priority(\"j\", 9)", "Priority(\"j\", 8)"),
 ];
 

@@ -5,12 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::text::{Text, gpus, hosts, records};
-use super::{Capture, list, preemption, qos, whole};
+use super::{Capture, host, list, preemption, qos};
 
 /// What Slurm tells of nodes and is mapped.
-pub(super) const NODE: [&str; 11] = [
+pub(super) const NODE: [&str; 14] = [
     "NodeName",
     "CPUTot",
+    "CPUEfctv",
+    "MemSpecLimit",
+    "ThreadsPerCore",
     "ActiveFeatures",
     "Gres",
     "RealMemory",
@@ -22,11 +25,10 @@ pub(super) const NODE: [&str; 11] = [
     "GresUsed",
 ];
 /// What it tells in vain.
-pub(super) const NODE_IN_VAIN: [&str; 37] = [
+pub(super) const NODE_IN_VAIN: [&str; 34] = [
     "Arch",
     "CoresPerSocket",
     "CPUAlloc",
-    "CPUEfctv",
     "CPULoad",
     "AvailableFeatures",
     "GresDrain",
@@ -38,7 +40,6 @@ pub(super) const NODE_IN_VAIN: [&str; 37] = [
     "FreeMem",
     "Sockets",
     "Boards",
-    "ThreadsPerCore",
     "TmpDisk",
     "Owner",
     "MCS_label",
@@ -55,7 +56,6 @@ pub(super) const NODE_IN_VAIN: [&str; 37] = [
     "ExtSensorsTemp",
     "Comment",
     "CPUSpecList",
-    "MemSpecLimit",
     "CoreSpecCount",
     "ResumeAfterTime",
     "NextState",
@@ -152,8 +152,8 @@ impl Capture<'_> {
             "kind": kind.as_deref().map(|kind| self.kind(kind)),
             "source_kind": kind,
             "gpus": count,
-            "cpus": whole(node, "CPUTot")?,
-            "ram_mib": whole(node, "RealMemory")?,
+            "cpus": host::cpus_of_node(node)?,
+            "ram_mib": host::memory_of_node(node)?,
             "features": list(node.get("ActiveFeatures")),
             "levels": path,
             "weight": node.number("Weight")?,

@@ -6,7 +6,7 @@ use super::text::{Gres, Text, gpus, hosts, ranges};
 use super::{Capture, list, qos, whole};
 
 /// What Slurm tells of jobs and is mapped.
-pub(super) const MAPPED: [&str; 48] = [
+pub(super) const MAPPED: [&str; 51] = [
     "JobId",
     "ArrayJobId",
     "ArrayTaskId",
@@ -39,6 +39,9 @@ pub(super) const MAPPED: [&str; 48] = [
     "SchedNodeList",
     "NumNodes",
     "NumCPUs",
+    "CpusPerTres",
+    "MinMemoryCPU",
+    "MemPerTres",
     "TRES",
     "ReqTRES",
     "AllocTRES",
@@ -57,7 +60,7 @@ pub(super) const MAPPED: [&str; 48] = [
     "Licenses",
 ];
 /// What it tells in vain.
-pub(super) const IN_VAIN: [&str; 55] = [
+pub(super) const IN_VAIN: [&str; 52] = [
     "FailedNode",
     "GroupId",
     "MCS_label",
@@ -82,7 +85,6 @@ pub(super) const IN_VAIN: [&str; 55] = [
     "CPU_IDs",
     "Mem",
     "MinCPUsNode",
-    "MinMemoryCPU",
     "MinMemoryNode",
     "MinTmpDiskNode",
     "DelayBoot",
@@ -100,8 +102,6 @@ pub(super) const IN_VAIN: [&str; 55] = [
     "SystemComment",
     "MailUser",
     "MailType",
-    "CpusPerTres",
-    "MemPerTres",
     "NtasksPerTRES",
     "TresBind",
     "TresFreq",
@@ -193,6 +193,7 @@ impl Capture<'_> {
         let on = if over { was_on(of, gpus)? } else { on };
         let shape = (each > 0 || least > 1)
             .then(|| json!({"least": least, "most": most, "gpus_each": (each > 0).then_some(each)}));
+        let cpus = self.counted.cpus(of, (runs || over, gpus, least))?;
         let start = of.after("StartTime", self.at)?;
         let eligible = of.after("EligibleTime", self.at)?;
         let features = of.get("Features").filter(|text| !text.contains(['|', '[', '(', '*']));
@@ -216,7 +217,8 @@ impl Capture<'_> {
             "deadline_s": of.after("Deadline", self.at)?,
             "gpus": gpus,
             "nodes": shape,
-            "cpus": of.number("NumCPUs")?,
+            "cpus": cpus,
+            "ram_mib": self.counted.memory(of, runs || over, cpus)?,
             "kinds": kinds,
             "features": features.map(|text| vec![text.split('&').collect::<Vec<_>>()]),
             "nodes_in": hosts(of.get("ReqNodeList").unwrap_or(""))?,

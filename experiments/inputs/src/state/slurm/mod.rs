@@ -2,6 +2,7 @@
 //! names.
 
 mod fleet;
+mod host;
 mod jobs;
 mod preemption;
 mod qos;
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::lean::lean;
 use fleet::{NODE, NODE_IN_VAIN, PARTITION, PARTITION_IN_VAIN, RESERVATION, RESERVATION_IN_VAIN};
+use host::Counted;
 pub(super) use text::hosts;
 use text::{Text, records};
 
@@ -55,13 +57,15 @@ pub type Outputs = BTreeMap<&'static str, String>;
 /// # Errors
 /// What can't be understood: the record, the field, what was found and expected.
 pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, String>) -> Result<Value, String> {
-    let mut capture =
-        Capture { at, kinds, most: BTreeMap::new(), whole: BTreeSet::new(), gives_way: None, ignored: BTreeMap::new() };
+    let counted = Counted { cpus: None, memory: false, threads: 1 };
+    let (most, whole, ignored) = Default::default();
+    let mut capture = Capture { at, kinds, most, whole, gives_way: None, counted, ignored };
     let of = |file: &str| outputs.get(file).map_or("", String::as_str);
     let config = of("scontrol-show-config.txt");
     let paths = fleet::paths(of("scontrol-show-topology.txt"))?;
     let levels = paths.values().map(Vec::len).max().unwrap_or(0);
     let nodes = capture.read("nodes", of("scontrol-show-node-d.txt"), "NodeName", &NODE, &NODE_IN_VAIN);
+    capture.counted = Counted::of(config, &nodes)?;
     let version = nodes.iter().find_map(|node| node.get("Version")).map(str::to_string);
     let mut fleet = named(&nodes, "NodeName", |node| capture.node(node, &paths, levels))?;
     let partitions =
@@ -80,6 +84,9 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
         Vec::new()
     });
     let mut scheduler = scheduler(config, backfilled(of("sdiag.txt"), at));
+    if capture.counted.cpus == Some(false) {
+        scheduler["counts_cpus"] = false.into();
+    }
     if let Some((by, names)) = preemption::gives_way(config, &queues, &qualities) {
         scheduler["preempts"] = by.into();
         capture.gives_way = Some(names);
@@ -157,6 +164,7 @@ struct Capture<'a> {
     whole: BTreeSet<String>,
     /// Partitions or qualities of service whose jobs lose their GPUs to others; none: no job does.
     gives_way: Option<BTreeSet<String>>,
+    counted: Counted,
     ignored: BTreeMap<String, u32>,
 }
 

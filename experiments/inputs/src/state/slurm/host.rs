@@ -1,0 +1,152 @@
+//! CPU and memory of Slurm's nodes and jobs, as far as it gives jobs their own.
+
+use super::text::{Text, gpus};
+use super::{configured, list, whole};
+
+/// What of CPU and memory a cluster gives to jobs as their own.
+pub(super) struct Counted {
+    /// Whether CPUs; none: the configuration does not say.
+    pub(super) cpus: Option<bool>,
+    pub(super) memory: bool,
+    /// CPUs of a core, where jobs get whole cores.
+    pub(super) threads: u64,
+}
+
+impl Counted {
+    /// By the configuration and the nodes.
+    pub(super) fn of(config: &str, nodes: &[Text<'_>]) -> Result<Counted, String> {
+        let said = |key: &str| configured(config, key).map(str::to_ascii_uppercase);
+        let Some(parameters) = said("SelectTypeParameters") else {
+            return Ok(Counted { cpus: None, memory: false, threads: 1 });
+        };
+        let words = list(Some(&parameters));
+        let by = |names: &[&str]| words.iter().any(|word| names.iter().any(|name| word.starts_with(name)));
+        let nodes_are_whole = said("SelectType").is_some_and(|kind| kind.ends_with("LINEAR"));
+        let mut threads = Vec::new();
+        for node in nodes {
+            threads.extend(whole(node, "ThreadsPerCore")?);
+        }
+        let fewest = threads.into_iter().filter(|_| by(&["CR_CORE", "CR_SOCKET"])).min().unwrap_or(1).max(1);
+        Ok(Counted {
+            cpus: Some(!nodes_are_whole && by(&["CR_CPU", "CR_CORE", "CR_SOCKET"])),
+            memory: words.iter().any(|word| word.ends_with("MEMORY")),
+            threads: fewest,
+        })
+    }
+
+    /// The CPUs that a job holds, or will: where its GPUs bring some, what it asks for without them is only the least; and it gets whole cores of
+    /// each of its nodes.
+    pub(super) fn cpus(
+        &self,
+        of: &Text<'_>,
+        (runs, gpus_of_job, nodes): (bool, u64, u32),
+    ) -> Result<Option<f64>, String> {
+        let Some(text) = of.get("NumCPUs") else { return Ok(None) };
+        // Of `2-4` the fewest.
+        let fewest = text.split_once('-').map_or(text, |(fewest, _)| fewest);
+        let wrong = || format!("NumCPUs: expected a number, found {text:?}");
+        let told: u64 = fewest.parse().map_err(|_| wrong())?;
+        if runs {
+            return Ok(Some(told as f64));
+        }
+        let of_each: u64 = gpus(of.get("CpusPerTres").unwrap_or(""))?.iter().map(|gpu| u64::from(gpu.count)).sum();
+        let asked = told.max(of_each.saturating_mul(gpus_of_job));
+        let nodes = u64::from(nodes.max(1));
+        // Where no whole core is cut there is none to round up to.
+        let of_node = asked.div_ceil(nodes).checked_next_multiple_of(self.threads).unwrap_or(asked);
+        Ok(Some(if self.threads > 1 { of_node.saturating_mul(nodes) } else { asked } as f64))
+    }
+
+    /// The memory that a job holds, or will, MiB; none: it is not counted, or not said.
+    pub(super) fn memory(&self, of: &Text<'_>, runs: bool, cpus: Option<f64>) -> Result<Option<f64>, String> {
+        if !self.memory {
+            return Ok(None);
+        }
+        // Where it comes with CPUs, and more of them than it is told, there is more of it too.
+        let of_cpu = of.get("MinMemoryCPU").filter(|_| !runs && of.get("MemPerTres").is_none());
+        if let (Some(text), Some(cpus)) = (of_cpu, cpus) {
+            return Ok(Some(mib("MinMemoryCPU", text)? * cpus).filter(|mib| *mib > 0.0));
+        }
+        for key in ["AllocTRES", "ReqTRES", "TRES"] {
+            let told =
+                of.get(key).into_iter().flat_map(|text| text.split(',')).find_map(|word| word.strip_prefix("mem="));
+            if let Some(text) = told {
+                return Ok(Some(mib(key, text)?).filter(|mib| *mib > 0.0));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The CPUs of a node that jobs may have.
+pub(super) fn cpus_of_node(node: &Text<'_>) -> Result<Option<u64>, String> {
+    Ok(whole(node, "CPUEfctv")?.or(whole(node, "CPUTot")?))
+}
+
+/// The memory of a node that jobs may have, MiB.
+pub(super) fn memory_of_node(node: &Text<'_>) -> Result<Option<u64>, String> {
+    let kept = whole(node, "MemSpecLimit")?.unwrap_or(0);
+    Ok(whole(node, "RealMemory")?.map(|mib| mib.saturating_sub(kept)))
+}
+
+/// `1000M`, `62.50G`: MiB where there is no unit.
+fn mib(key: &str, text: &str) -> Result<f64, String> {
+    let units =
+        [('K', 1.0 / 1024.0), ('M', 1.0), ('G', 1024.0), ('T', 1024.0 * 1024.0), ('P', 1024.0 * 1024.0 * 1024.0)];
+    let unit = text.chars().last().and_then(|last| units.iter().find(|(unit, _)| *unit == last));
+    let number = unit.map_or(text, |_| &text[..text.len() - 1]);
+    let value: Option<f64> = number.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+    let value = value.ok_or_else(|| format!("{key}: expected memory as 1000M, found {text:?}"))?;
+    Ok(value * unit.map_or(1.0, |(_, factor)| *factor))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::text::records;
+    use super::*;
+
+    const KEYS: [&str; 8] =
+        ["JobId", "NumCPUs", "TRES", "CpusPerTres", "MinMemoryCPU", "MemPerTres", "NodeName", "ThreadsPerCore"];
+
+    /// CPUs and memory of a job that waits, on nodes whose cores have two threads.
+    fn waiting(config: &str, job: &str, gpus: u64, nodes: u32) -> (Option<f64>, Option<f64>) {
+        let read = |text: String, first: &str| {
+            let text: &'static str = Box::leak(text.into_boxed_str());
+            records(text, first, &KEYS, &mut BTreeMap::new())
+        };
+        let counted = Counted::of(config, &read("NodeName=n0 ThreadsPerCore=2".into(), "NodeName")).expect("counted");
+        let job = &read(format!("JobId=1 {job}"), "JobId")[0];
+        let cpus = counted.cpus(job, (false, gpus, nodes)).expect("CPUs");
+        (cpus, counted.memory(job, false, cpus).expect("memory"))
+    }
+
+    #[test]
+    fn what_waiting_jobs_will_hold_is_what_a_real_slurm_gave_them() {
+        // Slurm 22.05 with CR_CORE_MEMORY, cores of two threads: what was told while the jobs waited, and what they were given.
+        let config = "SelectType = select/cons_tres\nSelectTypeParameters = CR_CORE_MEMORY\n";
+        let of = |job: &str, gpus, nodes| waiting(config, job, gpus, nodes);
+        let given = |cpus: f64, mib: f64| (Some(cpus), Some(mib));
+        assert_eq!(of("NumCPUs=1 TRES=cpu=1,mem=500M,node=1 MinMemoryCPU=500M", 1, 1), given(2.0, 1000.0));
+        assert_eq!(of("NumCPUs=6 TRES=cpu=6,mem=3000M,node=2 MinMemoryCPU=500M", 2, 2), given(8.0, 4000.0));
+        let with_gpus =
+            "NumCPUs=1 TRES=cpu=1,mem=200M MinMemoryCPU=500M CpusPerTres=gres:gpu:3 MemPerTres=gres:gpu:100";
+        assert_eq!(of(with_gpus, 2, 1), given(6.0, 200.0));
+        assert_eq!(of("NumCPUs=6 TRES=cpu=6,mem=700M,node=1", 2, 1), given(6.0, 700.0));
+        assert_eq!(of("NumCPUs=1 TRES=cpu=1,mem=2000M,node=1", 1, 1), given(2.0, 2000.0));
+        // Where memory is not counted, and where threads are given one by one.
+        let threads = "SelectType = select/cons_tres\nSelectTypeParameters = CR_CPU\n";
+        assert_eq!(waiting(threads, "NumCPUs=1 TRES=cpu=1,mem=500M", 1, 1), (Some(1.0), None));
+    }
+
+    #[test]
+    fn what_is_counted_is_what_the_configuration_says() {
+        let of = |config: &str| Counted::of(config, &[]).map(|counted| (counted.cpus, counted.memory));
+        assert_eq!(of(""), Ok((None, false)));
+        assert_eq!(of("SelectType = select/linear\nSelectTypeParameters = CR_MEMORY\n"), Ok((Some(false), true)));
+        assert_eq!(of("SelectTypeParameters = CR_CORE_MEMORY,CR_ONE_TASK_PER_CORE\n"), Ok((Some(true), true)));
+        assert_eq!([mib("TRES", "62.50G"), mib("TRES", "12")], [Ok(64_000.0), Ok(12.0)]);
+        assert_eq!(mib("TRES", "much"), Err("TRES: expected memory as 1000M, found \"much\"".into()));
+    }
+}

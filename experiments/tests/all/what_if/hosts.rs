@@ -1,0 +1,114 @@
+//! Jobs that wait for CPU cores or memory of nodes, and not for GPUs.
+
+use serde_json::{Value, json};
+
+use super::{folder_of, folder_with, off, rows, what_if};
+use crate::help::told;
+use crate::states::document;
+
+/// Captured while 34 jobs waited, for cores or memory too (`CR_Core_Memory`, cores of two threads), and when they started in the end.
+#[test]
+fn a_forecast_follows_the_cores_and_memory_of_a_real_slurm() {
+    let folder = folder_with("slurm-hosts");
+    let off = |more: &[&str]| off(folder.path(), 34, more);
+    let (near, far) = (off(&[]), off(&["--set", "workload.hosts=false"]));
+    told(&format!("off by {:.1} and {:.1} s; {:.1} and {:.1} s by GPUs alone", near.0, near.1, far.0, far.1));
+    assert!(near.0 <= 6.0 && near.1 <= 13.0);
+    assert!(far.0 >= 25.0);
+}
+
+/// Two nodes of four GPUs, 16 cores and 64 GiB; a job on one GPU of each takes most of what is beside the others.
+fn cluster() -> Value {
+    let node = |name: &str| json!({"name": name, "kind": "g", "gpus": 4, "cpus": 16, "ram_mib": 65_536, "state": "up"});
+    let runs = |id: &str, node: &str, [cpus, mib, left]: [u32; 3]| {
+        json!({"id": id, "state": "running", "gpus": 1, "submitted_s": -60, "started_s": -60, "held_s": 60, "limit_s": 60 + left,
+            "cpus": cpus, "ram_mib": mib, "on": [{"node": node, "count": 1}]})
+    };
+    let waits = |id: &str, [gpus, cpus, mib]: [u32; 3]| json!({"id": id, "state": "waiting", "gpus": gpus, "submitted_s": -9, "limit_s": 10, "cpus": cpus, "ram_mib": mib});
+    document(
+        &[node("a"), node("b")],
+        &[
+            runs("cores", "a", [14, 1024, 100]),
+            runs("memory", "b", [2, 60_000, 200]),
+            waits("both", [1, 4, 30_000]),
+            waits("more-memory", [1, 1, 65_000]),
+            waits("all", [6, 30, 1024]),
+            waits("small", [1, 1, 1024]),
+            waits("never", [1, 17, 0]),
+        ],
+    )
+}
+
+const ASKED: [&str; 6] = ["--policy", "fifo,backfill=skip", "--policy", "slurm-backfill", "--policy", "srtf"];
+
+#[test]
+fn jobs_wait_for_cores_and_memory_beside_gpus() {
+    let folder = folder_of(&cluster());
+    let found = rows(folder.path(), &ASKED);
+    let of = |job: &str, policy: &str| &found[&(job.to_string(), policy.to_string(), false)];
+    let why = |job: &str| {
+        let row = of(job, "srtf");
+        [&row["why"], &row["why_text"]].map(|word| word.as_str().expect("a word"))
+    };
+    // Beside the free GPUs of one node there are no cores, and of the other there is no memory.
+    assert_eq!(why("both"), ["no-free-cpus", "6 GPUs free, CPUs and memory for 0 of them"]);
+    assert_eq!(of("both", "srtf")["after"], json!(["cores"]));
+    assert_eq!(why("more-memory"), ["no-free-memory", "6 GPUs free, memory for 0 of them"]);
+    assert_eq!(why("all"), ["no-free-cpus", "6 GPUs free, CPUs for 2 of them"]);
+    assert_eq!((why("small")[1], why("never")[0]), ("has room; behind others", "never"));
+    for policy in ["fifo backfill=skip", "slurm-backfill"] {
+        let start = |job: &str| of(job, policy)["start_p50_s"].as_f64();
+        // Slurm's looks are at whole ticks.
+        let near = |job: &str, at: f64| start(job).is_some_and(|start| (at..at + 31.0).contains(&start));
+        // It takes five cores beside each GPU, three times on each node.
+        let wide = near("all", 200.0);
+        let all = [near("both", 100.0), near("more-memory", 100.0), near("small", 0.0), start("never").is_none(), wide];
+        assert_eq!(all, [true; 5], "{policy}: {:?}", ["both", "more-memory", "all", "small", "never"].map(start));
+    }
+}
+
+#[test]
+fn cores_and_memory_are_left_out_where_it_is_said_or_a_policy_knows_none() {
+    let folder = folder_of(&cluster());
+    let starts = |row: &Value| row["start_p50_s"].as_f64().is_some_and(|at| at < 1.0);
+    let said = what_if(folder.path(), &["--policy", "srtf", "--set", "workload.hosts=false"]);
+    assert!(said.stdout.contains("not modelled: 7 jobs that ask for CPUs or memory of nodes\n"), "{}", said.stdout);
+    let found = rows(folder.path(), &["--policy", "srtf", "--set", "workload.hosts=false", "--job", "both"]);
+    assert!(found.values().all(starts));
+    // One that places jobs by itself does not begin where jobs ask for cores: then all are asked without.
+    let other = what_if(folder.path(), &["--policy", "srtf", "--policy", "allox", "--job", "both"]);
+    let why = "warning: CPU and memory of nodes are left out, since ";
+    assert!(other.code == 0 && other.stderr.contains(why) && other.stderr.contains("`allox`"), "{}", other.stderr);
+    assert!(other.stdout.contains("7 jobs that ask for CPUs or memory of nodes"), "{}", other.stdout);
+    // A cluster that gives jobs no cores of their own, as Slurm with `select/linear`.
+    let mut state = cluster();
+    state["source"]["scheduler"] = json!({"counts_cpus": false});
+    let folder = folder_of(&state);
+    let found = rows(folder.path(), &["--policy", "srtf", "--job", "all"]);
+    assert!(found.values().all(starts), "{found:?}");
+}
+
+#[test]
+fn added_jobs_and_nodes_have_cores_and_memory() {
+    let folder = folder_of(&cluster());
+    let start = |more: &[&str]| {
+        let found = rows(folder.path(), &[&["--policy", "fifo,backfill=skip", "--job", "mine"], more].concat());
+        found.values().find_map(|row| row["start_p50_s"].as_f64())
+    };
+    let add = |more: &str| format!("name=mine,gpus=1,limit=1min{more}");
+    assert_eq!(start(&["--add", &add(",cpus=1.5,host_memory=1GiB")]), Some(0.0));
+    assert!(start(&["--add", &add(",cpus=15")]).is_some_and(|at| at >= 100.0));
+    assert!(start(&["--add", &add(",host_memory=64GiB")]).is_some_and(|at| at >= 100.0));
+    // A node more is as the first of its size: another job of 16 cores has no room there.
+    let alone = start(&["--add", &add(",cpus=16"), "--add-nodes", "1x4"]);
+    assert!(alone.is_some_and(|at| at < 100.0), "{alone:?}");
+    assert_eq!(start(&["--add", &add(",cpus=17"), "--add-nodes", "1x4"]), None);
+    for (add, why) in [
+        (",cpus=many", "--add: cpus: expected a number, found \"many\""),
+        (",host_memory=64", "--add: host_memory: "),
+        (",cpus=-1", "cpus: expected a number from 0 to 1e15, found -1"),
+    ] {
+        let refused = what_if(folder.path(), &["--add", &format!("name=mine,gpus=1,limit=1min{add}")]);
+        assert!(refused.code == 2 && refused.stderr.contains(why), "{}", refused.stderr);
+    }
+}
