@@ -44,6 +44,13 @@ impl Part {
         self.gpus >= other.gpus && self.cpu >= other.cpu && self.memory >= other.memory
     }
 
+    /// Whether another is not more than what is left without a third.
+    fn holds_beside(self, kept: Part, other: Part) -> bool {
+        self.gpus >= kept.gpus + other.gpus
+            && self.cpu >= kept.cpu + other.cpu
+            && self.memory >= kept.memory + other.memory
+    }
+
     /// What is left without another.
     fn less(self, other: Part) -> Part {
         Part {
@@ -102,44 +109,7 @@ impl Nodes {
 
     /// Nodes for a job, and what to take of each.
     pub fn find(&self, need: &Need, place: Place) -> Option<Vec<(usize, Part)>> {
-        let fits = |node: &usize, part: Part| self.free[*node].holds(part) && self.suits(need, *node);
-        let mut found: Vec<(usize, Part)> = Vec::new();
-        for (count, each) in [(need.nodes as usize, need.each), (usize::from(need.rest.gpus > 0), need.rest)] {
-            let other = |node: &usize| fits(node, each) && found.iter().all(|(known, _)| known != node);
-            let fitting: Vec<usize> = (0..self.free.len()).filter(other).collect();
-            if fitting.len() < count {
-                return None;
-            }
-            let chosen = match place {
-                Place::Neighbours => self.neighbours(&fitting, count, each),
-                Place::First => fitting[..count].to_vec(),
-            };
-            found.extend(chosen.into_iter().map(|node| (node, each)));
-        }
-        Some(found)
-    }
-
-    /// So many of these nodes, as `select/cons_tres` seems to choose them (a reconstruction): the row of neighbours with the fewest free CPUs in all that is long
-    /// enough, of it the first nodes, or the one with the fewest free CPUs; where none is, the row with the most free CPUs, and the rest likewise. GPUs count in
-    /// place of CPUs where these are not known.
-    fn neighbours(&self, nodes: &[usize], count: usize, asked: Part) -> Vec<usize> {
-        let free = |row: &[usize]| row.iter().map(|node| self.free[*node].size(asked)).sum::<u64>();
-        let mut rows: Vec<&[usize]> = nodes.chunk_by(|a, b| a + 1 == *b).collect();
-        let mut chosen: Vec<usize> = Vec::with_capacity(count);
-        while chosen.len() < count {
-            let left = count - chosen.len();
-            let rank = |row: &[usize]| match row.len() >= left {
-                true => (0, free(row) as i64, row[0]),
-                false => (1, -(free(row) as i64), row[0]),
-            };
-            let Some(at) = (0..rows.len()).min_by_key(|at| rank(rows[*at])) else { break };
-            let row = rows.swap_remove(at);
-            match (left, row.iter().min_by_key(|node| (self.free[**node].size(asked), **node))) {
-                (1, Some(fullest)) => chosen.push(*fullest),
-                _ => chosen.extend(row.iter().take(left)),
-            }
-        }
-        chosen
+        find(&self.free, |node| self.suits(need, node), need, place)
     }
 
     /// Leaves out the nodes that suit a job; returns whether there are others.
@@ -161,6 +131,51 @@ impl Nodes {
     pub fn take(&mut self, on: &[(usize, Part)]) {
         on.iter().for_each(|(node, part)| self.free[*node] -= *part);
     }
+}
+
+/// Nodes for a job among those that suit it, of which so much is free, and what to take of each.
+fn find(free: &[Part], suits: impl Fn(usize) -> bool, need: &Need, place: Place) -> Option<Vec<(usize, Part)>> {
+    let mut found: Vec<(usize, Part)> = Vec::new();
+    for (count, each) in [(need.nodes as usize, need.each), (usize::from(need.rest.gpus > 0), need.rest)] {
+        if count == 0 {
+            continue;
+        }
+        let fits = |node: &usize| free[*node].holds(each) && suits(*node);
+        let other = |node: &usize| fits(node) && found.iter().all(|(known, _)| known != node);
+        let fitting: Vec<usize> = (0..free.len()).filter(other).collect();
+        if fitting.len() < count {
+            return None;
+        }
+        let chosen = match place {
+            Place::Neighbours => neighbours(free, &fitting, count, each),
+            Place::First => fitting[..count].to_vec(),
+        };
+        found.extend(chosen.into_iter().map(|node| (node, each)));
+    }
+    Some(found)
+}
+
+/// So many of these nodes, as `select/cons_tres` seems to choose them (a reconstruction): the row of neighbours with the fewest free CPUs in all that is long
+/// enough, of it the first nodes, or the one with the fewest free CPUs; where none is, the row with the most free CPUs, and the rest likewise. GPUs count in
+/// place of CPUs where these are not known.
+fn neighbours(free: &[Part], nodes: &[usize], count: usize, asked: Part) -> Vec<usize> {
+    let size = |row: &[usize]| row.iter().map(|node| free[*node].size(asked)).sum::<u64>();
+    let mut rows: Vec<&[usize]> = nodes.chunk_by(|a, b| a + 1 == *b).collect();
+    let mut chosen: Vec<usize> = Vec::with_capacity(count);
+    while chosen.len() < count {
+        let left = count - chosen.len();
+        let rank = |row: &[usize]| match row.len() >= left {
+            true => (0, size(row) as i64, row[0]),
+            false => (1, -(size(row) as i64), row[0]),
+        };
+        let Some(at) = (0..rows.len()).min_by_key(|at| rank(rows[*at])) else { break };
+        let row = rows.swap_remove(at);
+        match (left, row.iter().min_by_key(|node| (free[**node].size(asked), **node))) {
+            (1, Some(fullest)) => chosen.push(*fullest),
+            _ => chosen.extend(row.iter().take(left)),
+        }
+    }
+    chosen
 }
 
 /// A running job gives back what it holds.
@@ -211,15 +226,22 @@ impl Planner {
         from.sort_unstable();
         from.dedup();
         let suited: Vec<bool> = (0..self.free.free.len()).map(|node| self.free.suits(need, node)).collect();
-        // What is kept of each node, and what is free of it: for each time anew.
-        let (mut kept, mut then) = (vec![Part::default(); suited.len()], Vec::with_capacity(suited.len()));
+        // What is kept of each node, and what is free of it from then on: for each time anew.
+        let (mut kept, mut later) = (vec![Part::default(); suited.len()], Vec::with_capacity(suited.len()));
+        // What is free at each time, and the first end after it.
+        let (mut then, mut next) = (self.free.free.clone(), 0);
         from.into_iter().find_map(|from| {
             self.keep(from, limit, &mut kept);
-            let (at, on) = self.room((need, &suited), from, &kept, &mut then)?;
+            while let Some(end) = self.ends.get(next).filter(|end| from > self.now && end.at <= from) {
+                end.on.iter().for_each(|(node, part)| then[*node] += *part);
+                next += 1;
+            }
+            later.clone_from(&then);
+            let (at, on) = self.room((need, &suited), (from, next), &kept, &mut later)?;
             if at > from {
                 self.keep(at, limit, &mut kept);
             }
-            let has_room = |(node, part): &(usize, Part)| self.free.all[*node].less(kept[*node]).holds(*part);
+            let has_room = |(node, part): &(usize, Part)| self.free.all[*node].holds_beside(kept[*node], *part);
             on.iter().all(has_room).then_some((at, on))
         })
     }
@@ -235,27 +257,21 @@ impl Planner {
         }
     }
 
-    /// The first time from `from` on at which there is room, as running jobs end.
+    /// The first time from `at` on, of which `next` is the first end after it and so much is free then, at which there is room, as running jobs end.
     fn room(
         &self,
         (need, suited): (&Need, &[bool]),
-        from: Instant,
+        (mut at, mut next): (Instant, usize),
         kept: &[Part],
-        free: &mut Vec<Part>,
+        free: &mut [Part],
     ) -> Option<(Instant, Vec<(usize, Part)>)> {
-        free.clear();
-        free.extend_from_slice(&self.free.free);
-        let later = if from > self.now { self.ends.partition_point(|end| end.at <= from) } else { 0 };
-        self.ends[..later].iter().flat_map(|end| &end.on).for_each(|(node, part)| free[*node] += *part);
-        let enough = |free: Part, node: usize| suited[node] && free.less(kept[node]).holds(need.each);
+        let enough = |free: Part, node: usize| suited[node] && free.holds_beside(kept[node], need.each);
         // Whether there may be room: counted, since to look for it takes longer.
         let mut count = (0..free.len()).filter(|node| enough(free[*node], *node)).count();
-        let (mut at, mut next) = (from, later);
         loop {
             if count >= need.nodes as usize {
-                let left = free.iter().zip(kept).map(|(free, kept)| free.less(*kept)).collect();
-                let nodes = Nodes { free: left, all: Vec::new(), types: self.free.types.clone() };
-                if let Some(on) = nodes.find(need, self.place) {
+                let left: Vec<Part> = free.iter().zip(kept).map(|(free, kept)| free.less(*kept)).collect();
+                if let Some(on) = find(&left, |node| suited[node], need, self.place) {
                     return Some((at, on));
                 }
             }
