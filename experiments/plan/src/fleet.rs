@@ -1,6 +1,6 @@
 //! Resolves the fleet of a spec: its nodes and links, and its profile.
 
-use std::path::Path;
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 use sandtable_core::error::Error;
@@ -45,7 +45,9 @@ pub(super) fn groups(
     let (groups, places): (Vec<Group>, Vec<String>) = match (nodes, gpus, kind, groups.is_empty(), list) {
         (None, None, None, true, Some(list)) if memory.is_none() && !host && revocable.is_none() => {
             let of_state = match &spec.workload {
-                WorkloadSpec::State { file, changes, hosts, .. } if *file == list.file => (changes.as_slice(), *hosts),
+                WorkloadSpec::State { file, changes, hosts, .. } if is_same(file, &list.file) => {
+                    (changes.as_slice(), *hosts)
+                }
                 _ => (&[][..], false),
             };
             let groups = super::nodes::listed(source, list, folder, *speed, of_state)?;
@@ -382,4 +384,10 @@ pub(super) fn references(source: &Source, spec: &Spec, profile: Option<&Profile>
         })
     };
     spec.references.iter().enumerate().map(find).collect()
+}
+
+/// Whether two paths that are relative to the same folder are one, however they are written.
+fn is_same(one: &str, other: &str) -> bool {
+    let parts = |path| Path::new(path).components().filter(|part| *part != Component::CurDir).collect::<Vec<_>>();
+    parts(one) == parts(other)
 }

@@ -82,7 +82,8 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
     let state = sandtable_inputs::state::read(&args.state, sandtable_core::input::DATA)?;
     let set = args.set.iter().map(pair).collect::<Result<_, _>>()?;
     let options = Options { set, policies: args.policies.clone(), ..Options::default() };
-    let plan = hosts::planned("what-if.ron", &state, &options, |hosts| args.asked.spec(&args.state, &state, hosts))?;
+    let known = (&state, args.asked.adds_hosts());
+    let plan = hosts::planned("what-if.ron", known, &options, |hosts| args.asked.spec(&args.state, &state, hosts))?;
     if args.print_spec {
         ui::result(&plan.source.text);
         return Ok(ExitCode::Done);

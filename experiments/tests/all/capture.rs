@@ -172,7 +172,7 @@ fn nodes_that_save_power_are_up() {
 
 #[test]
 fn cores_and_memory_are_those_that_jobs_get() {
-    let node = "NodeName=n0 Gres=gpu:a100:4 State=IDLE CPUTot=32 CPUEfctv=30 RealMemory=64000 MemSpecLimit=4000 ThreadsPerCore=2 Partitions=p\n";
+    let node = "NodeName=n0 Gres=gpu:a100:4 State=IDLE CPUTot=32 CPUEfctv=30 Sockets=2 CoresPerSocket=8 RealMemory=64000 MemSpecLimit=4000 ThreadsPerCore=2 Partitions=p\n";
     let job = waiting(7, "NumCPUs=3-8 TRES=cpu=3,mem=12G,node=1,gres/gpu=2 TresPerNode=gres:gpu:2");
     let of = |select: &str| {
         let config = format!("Configuration data as of 2026-11-22T01:05:32\nSchedulerType = sched/builtin\n{select}");

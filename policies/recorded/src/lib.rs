@@ -106,7 +106,7 @@ impl Policy for Recorded {
 
 impl Recorded {
     /// GPUs for a job on the nodes on which it ran: as many on each as it had, or in equal numbers where it asks for that or they divide it;
-    /// none: they are not free.
+    /// none: they are not free, or there is too little CPU or memory beside them.
     fn on(&self, job: &Job, nodes: &[(NodeId, Option<u32>)], cluster: &Cluster) -> Option<Vec<GpuId>> {
         let count = nodes.len() as u32;
         let each = match job.gpus_per_node {
@@ -119,7 +119,14 @@ impl Recorded {
             let left = job.gpus.saturating_sub(gpus.len() as u32);
             let most = known.unwrap_or(if each == 0 { left } else { each }).min(left) as usize;
             let free = (node.first_gpu..node.first_gpu + node.gpus).filter(|gpu| cluster.is_free(*gpu));
+            let before = gpus.len();
             gpus.extend(free.take(most));
+            // Cores and memory are taken by GPUs here, and may have been given otherwise there.
+            let part = |all: u32| (u64::from(all) * (gpus.len() - before) as u64).div_ceil(u64::from(job.gpus.max(1)));
+            let [cpu, memory] = cluster.host_left(node.id);
+            if cpu < part(job.host.cpu_milli) || memory < part(job.host.memory_mib) {
+                return None;
+            }
         }
         (gpus.len() == job.gpus as usize).then_some(gpus)
     }

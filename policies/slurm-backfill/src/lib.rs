@@ -139,8 +139,10 @@ impl Policy for SlurmBackfill {
         if self.waiting.is_empty() {
             self.look = None;
         } else {
+            // Until then a tick plans nothing.
+            let from = self.settled.map_or(now, |until| now.max(until.saturating_sub(1)));
             let next = self
-                .next_tick(now)
+                .next_tick(from)
                 .into_iter()
                 .chain(self.look)
                 .chain(self.priorities.next(now))
@@ -198,7 +200,7 @@ impl SlurmBackfill {
     }
 
     fn rank(&mut self, cluster: &Cluster, job: &Job, at: Instant) -> Rank {
-        let need = self.need(job);
+        let need = Need::of(&self.nodes, job);
         let nodes = need.nodes + u32::from(need.rest.gpus > 0);
         let (tier, priority) = (self.tier(job), self.priorities.of(cluster, job, nodes, at));
         // What tells the tier is no priority then.
@@ -231,7 +233,7 @@ impl SlurmBackfill {
 
     fn next_tick(&self, now: Instant) -> Option<Instant> {
         let ticks = now.checked_sub(self.phase).map_or(0, |since| since.checked_div(self.tick).unwrap_or(0) + 1);
-        (self.tick > 0).then(|| self.phase + ticks * self.tick)
+        ticks.checked_mul(self.tick)?.checked_add(self.phase).filter(|at| self.tick > 0 && *at < ENDLESS)
     }
 
     /// Starts jobs in their order, up to the first that finds no place; of each kind of GPU to the first that may run on it, as in a partition of its own.
@@ -248,7 +250,7 @@ impl SlurmBackfill {
             if !self.may_start(cluster, job) {
                 continue;
             }
-            let (need, tier) = (self.need(job), self.tier(job));
+            let (need, tier) = (Need::of(&self.nodes, job), self.tier(job));
             let Some(on) = free.find(&need, self.place) else {
                 if self.preempt && self.take(cluster, rank, (&need, tier), (&mut free, &mut candidates)) {
                     continue;
@@ -308,7 +310,7 @@ impl SlurmBackfill {
         let mut nodes: Vec<usize> = job.held.iter().map(|gpu| cluster.node(*gpu) as usize).collect();
         nodes.sort_unstable();
         let up = |node: &&[usize]| cluster.is_up(node[0] as u32);
-        nodes.chunk_by(|a, b| a == b).filter(up).map(|of| (of[0], part(job, of.len() as u32))).collect()
+        nodes.chunk_by(|a, b| a == b).filter(up).map(|of| (of[0], Part::of_job(job, of.len() as u32))).collect()
     }
 
     /// Plans waiting jobs one after the other, and starts those whose plan begins now.
@@ -317,7 +319,9 @@ impl SlurmBackfill {
         self.waiting.retain(|rank| cluster.get(rank.3).is_some_and(Job::waits));
         let free = self.free(cluster);
         let mut all: Vec<(Rank, Need)> = Vec::new();
-        all.extend(self.waiting.iter().take(self.depth).map(|rank| (*rank, self.need(cluster.job(rank.3)))));
+        all.extend(
+            self.waiting.iter().take(self.depth).map(|rank| (*rank, Need::of(&self.nodes, cluster.job(rank.3)))),
+        );
         // A plan is there for jobs behind it that could start now: behind the last of these there is nothing to plan.
         let mut fits: BTreeMap<Need, bool> = BTreeMap::new();
         let mut could = |(_, need): &(Rank, Need)| {
@@ -349,7 +353,7 @@ impl SlurmBackfill {
                 continue;
             }
             self.start(cluster, rank.3, &on);
-            planner.start(&on, now / SECOND * SECOND + limit);
+            planner.start(&on, (now / SECOND * SECOND + limit).max(now + 1));
             self.waiting.remove(rank);
             self.settled = None;
         }
@@ -357,22 +361,29 @@ impl SlurmBackfill {
 
     /// What is free of each node.
     fn free(&self, cluster: &Cluster) -> Nodes {
-        let known = |amount: u64| if amount == 0 { Part::PLENTY } else { amount };
         let free = |node: &Node| {
             let gpus = (node.first_gpu..node.first_gpu + node.gpus).filter(|gpu| cluster.is_free(*gpu)).count() as u32;
-            let [cpu, memory] = cluster.host_left(node.id).map(|left| left.min(Part::PLENTY));
+            let [cpu, memory] = cluster.host_left(node.id).map(|left| left.min(Part::PLENTY as u64) as i64);
             Part { gpus, cpu, memory }
-        };
-        let all = |node: &Node| Part {
-            gpus: node.gpus,
-            cpu: known(u64::from(node.host.cpu_milli)),
-            memory: known(u64::from(node.host.memory_mib)),
         };
         let of = |part: &dyn Fn(&Node) -> Part| {
             let up = |node: &Node| if cluster.is_up(node.id) { part(node) } else { Part::default() };
             self.nodes.iter().map(up).collect()
         };
-        Nodes { free: of(&free), all: of(&all), types: self.nodes.iter().map(|node| node.gpu_type).collect() }
+        let types = self.nodes.iter().map(|node| node.gpu_type).collect();
+        let mut nodes = Nodes { free: of(&free), all: of(&Part::of_all), types };
+        // Where jobs that ran when the run began hold more than a node has, the first that ends leaves no room yet.
+        let full = |node: &Node| cluster.is_up(node.id) && cluster.host_left(node.id).contains(&0);
+        if self.nodes.iter().any(full) {
+            let mut left = nodes.all.clone();
+            for (node, part) in cluster.holders().flat_map(|job| self.on(cluster, job)) {
+                left[node] -= part;
+            }
+            for (free, left) in nodes.free.iter_mut().zip(left) {
+                (free.cpu, free.memory) = (free.cpu.min(left.cpu), free.memory.min(left.memory));
+            }
+        }
+        nodes
     }
 
     /// When running jobs are at their limits, and what they give back, in the order of time. Slurm counts from whole seconds.
@@ -391,26 +402,6 @@ impl SlurmBackfill {
         ends
     }
 
-    /// The nodes that a job asks for.
-    fn need(&self, job: &Job) -> Need {
-        let may = |node: &&Node| job.gpu_types.contains(&node.gpu_type);
-        let most = |node: &Node| {
-            let of = |has: u32, asked: u32| match (has, asked) {
-                (0, _) | (_, 0) => node.gpus,
-                _ => (u64::from(has) * u64::from(job.gpus) / u64::from(asked)).min(u64::from(node.gpus)) as u32,
-            };
-            of(node.host.cpu_milli, job.host.cpu_milli).min(of(node.host.memory_mib, job.host.memory_mib))
-        };
-        let largest = self.nodes.iter().filter(may).map(most).max().unwrap_or(1).max(1);
-        let each = match job.gpus_per_node {
-            0 => job.gpus.min(largest),
-            each => each,
-        };
-        let types = job.gpu_types.to_vec();
-        let (nodes, rest) = (job.gpus / each.max(1), job.gpus % each.max(1));
-        Need { nodes, each: part(job, each), rest: part(job, rest), types }
-    }
-
     fn start(&mut self, cluster: &mut Cluster, job: JobId, on: &[(usize, Part)]) {
         if let Some(job) = cluster.get(job) {
             self.priorities.starts(job, cluster.now());
@@ -423,12 +414,6 @@ impl SlurmBackfill {
         }
         cluster.start(job, gpus);
     }
-}
-
-/// What a job takes of a node on which it has so many GPUs.
-fn part(job: &Job, gpus: u32) -> Part {
-    let of = |all: u32| (u64::from(all) * u64::from(gpus)).div_ceil(u64::from(job.gpus.max(1)));
-    Part { gpus, cpu: of(job.host.cpu_milli), memory: of(job.host.memory_mib) }
 }
 
 /// What is left of the limits of jobs, µs.

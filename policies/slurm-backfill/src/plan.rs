@@ -2,7 +2,7 @@
 
 use std::ops::{AddAssign, SubAssign};
 
-use sandtable_policy::{GpuTypeId, Instant};
+use sandtable_policy::{GpuTypeId, Instant, Job, Node};
 
 /// Which of several nodes a job gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,24 +18,36 @@ pub enum Place {
 pub struct Part {
     /// GPUs.
     pub gpus: u32,
-    /// Thousandths of a core; [`Part::PLENTY`] of a node of which it is not known.
-    pub cpu: u64,
+    /// Thousandths of a core; [`Part::PLENTY`] of a node of which it is not known, below 0 where jobs hold more than there is.
+    pub cpu: i64,
     /// MiB of memory; likewise.
-    pub memory: u64,
+    pub memory: i64,
 }
 
 impl Part {
     /// More than all jobs together ask for.
-    pub const PLENTY: u64 = 1 << 60;
+    pub const PLENTY: i64 = 1 << 60;
+
+    /// What a job takes of a node on which it has so many GPUs.
+    pub fn of_job(job: &Job, gpus: u32) -> Part {
+        let of = |all: u32| (u64::from(all) * u64::from(gpus)).div_ceil(u64::from(job.gpus.max(1))) as i64;
+        Part { gpus, cpu: of(job.host.cpu_milli), memory: of(job.host.memory_mib) }
+    }
+
+    /// All of a node.
+    pub fn of_all(node: &Node) -> Part {
+        let known = |amount: u32| if amount == 0 { Part::PLENTY } else { i64::from(amount) };
+        Part { gpus: node.gpus, cpu: known(node.host.cpu_milli), memory: known(node.host.memory_mib) }
+    }
 
     /// GPUs alone, of a node of which the rest is not known or a job that asks for nothing else.
     #[cfg(test)]
-    pub fn of_node(gpus: u32) -> Part {
+    pub fn bare(gpus: u32) -> Part {
         Part { gpus, cpu: Part::PLENTY, memory: Part::PLENTY }
     }
 
     #[cfg(test)]
-    pub fn of_job(gpus: u32) -> Part {
+    pub fn gpus(gpus: u32) -> Part {
         Part { gpus, ..Part::default() }
     }
 
@@ -55,14 +67,14 @@ impl Part {
     fn less(self, other: Part) -> Part {
         Part {
             gpus: self.gpus.saturating_sub(other.gpus),
-            cpu: self.cpu.saturating_sub(other.cpu),
-            memory: self.memory.saturating_sub(other.memory),
+            cpu: self.cpu - other.cpu,
+            memory: self.memory - other.memory,
         }
     }
 
-    /// What Slurm counts where it chooses among nodes for a job that asks for a part: CPUs, or GPUs where these are not known.
-    fn size(self, asked: Part) -> u64 {
-        if asked.cpu == 0 || self.cpu >= Part::PLENTY / 2 { u64::from(self.gpus) } else { self.cpu }
+    /// Whether it is known how many cores there are.
+    fn has_cores(self) -> bool {
+        self.cpu < Part::PLENTY / 2
     }
 }
 
@@ -91,6 +103,38 @@ pub struct Need {
     pub types: Vec<GpuTypeId>,
 }
 
+impl Need {
+    /// The nodes that a job asks for. Without a shape it takes as large parts of nodes as there are enough of, those that are down counted: they come back.
+    pub fn of(nodes: &[Node], job: &Job) -> Need {
+        let types = job.gpu_types.to_vec();
+        let most = |node: &Node| {
+            let of = |has: u32, asked: u32| match (has, asked) {
+                (0, _) | (_, 0) => node.gpus,
+                _ => (u64::from(has) * u64::from(job.gpus) / u64::from(asked)).min(u64::from(node.gpus)) as u32,
+            };
+            of(node.host.cpu_milli, job.host.cpu_milli).min(of(node.host.memory_mib, job.host.memory_mib))
+        };
+        let suits = |node: &&Node| types.contains(&node.gpu_type);
+        let largest = nodes.iter().filter(suits).map(most).max().unwrap_or(1).clamp(1, job.gpus.max(1));
+        let is_there = |each: &u32| {
+            let (count, rest) = (job.gpus / each, job.gpus % each);
+            types.iter().any(|kind| {
+                let with = |least: u32| {
+                    nodes.iter().filter(|node| node.gpu_type == *kind && most(node) >= least).count() as u32
+                };
+                with(*each) >= count && (rest == 0 || with(rest) > count)
+            })
+        };
+        let each = match job.gpus_per_node {
+            0 if largest == job.gpus => largest,
+            0 => (1..=largest).rev().find(is_there).unwrap_or(largest),
+            each => each,
+        };
+        let (count, rest) = (job.gpus / each.max(1), job.gpus % each.max(1));
+        Need { nodes: count, each: Part::of_job(job, each), rest: Part::of_job(job, rest), types }
+    }
+}
+
 /// Nodes, and what is free of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Nodes {
@@ -109,7 +153,7 @@ impl Nodes {
 
     /// Nodes for a job, and what to take of each.
     pub fn find(&self, need: &Need, place: Place) -> Option<Vec<(usize, Part)>> {
-        find(&self.free, |node| self.suits(need, node), need, place)
+        find((&self.free, &self.types), |node| self.suits(need, node), need, place)
     }
 
     /// Leaves out the nodes that suit a job; returns whether there are others.
@@ -133,8 +177,21 @@ impl Nodes {
     }
 }
 
-/// Nodes for a job among those that suit it, of which so much is free, and what to take of each.
-fn find(free: &[Part], suits: impl Fn(usize) -> bool, need: &Need, place: Place) -> Option<Vec<(usize, Part)>> {
+/// Nodes for a job among those that suit it, of which so much is free, and what to take of each. A gang is on nodes of one type.
+fn find(
+    (free, types): (&[Part], &[GpuTypeId]),
+    suits: impl Fn(usize) -> bool,
+    need: &Need,
+    place: Place,
+) -> Option<Vec<(usize, Part)>> {
+    if need.types.len() == 1 || need.nodes + u32::from(need.rest.gpus > 0) == 1 {
+        return find_any(free, suits, need, place);
+    }
+    let of = |kind: &GpuTypeId| find_any(free, |node| types[node] == *kind && suits(node), need, place);
+    need.types.iter().find_map(of)
+}
+
+fn find_any(free: &[Part], suits: impl Fn(usize) -> bool, need: &Need, place: Place) -> Option<Vec<(usize, Part)>> {
     let mut found: Vec<(usize, Part)> = Vec::new();
     for (count, each) in [(need.nodes as usize, need.each), (usize::from(need.rest.gpus > 0), need.rest)] {
         if count == 0 {
@@ -159,18 +216,24 @@ fn find(free: &[Part], suits: impl Fn(usize) -> bool, need: &Need, place: Place)
 /// enough, of it the first nodes, or the one with the fewest free CPUs; where none is, the row with the most free CPUs, and the rest likewise. GPUs count in
 /// place of CPUs where these are not known.
 fn neighbours(free: &[Part], nodes: &[usize], count: usize, asked: Part) -> Vec<usize> {
-    let size = |row: &[usize]| row.iter().map(|node| free[*node].size(asked)).sum::<u64>();
+    let by_cores = asked.cpu > 0 && nodes.iter().any(|node| free[*node].has_cores());
+    // Where others say how many there are a node that does not has plenty.
+    let size_of = |node: usize| match by_cores {
+        true => free[node].cpu.min(1 << 40),
+        false => i64::from(free[node].gpus),
+    };
+    let size = |row: &[usize]| row.iter().map(|node| size_of(*node)).sum::<i64>();
     let mut rows: Vec<&[usize]> = nodes.chunk_by(|a, b| a + 1 == *b).collect();
     let mut chosen: Vec<usize> = Vec::with_capacity(count);
     while chosen.len() < count {
         let left = count - chosen.len();
         let rank = |row: &[usize]| match row.len() >= left {
-            true => (0, size(row) as i64, row[0]),
-            false => (1, -(size(row) as i64), row[0]),
+            true => (0, size(row), row[0]),
+            false => (1, -size(row), row[0]),
         };
         let Some(at) = (0..rows.len()).min_by_key(|at| rank(rows[*at])) else { break };
         let row = rows.swap_remove(at);
-        match (left, row.iter().min_by_key(|node| (free[**node].size(asked), **node))) {
+        match (left, row.iter().min_by_key(|node| (size_of(**node), **node))) {
             (1, Some(fullest)) => chosen.push(*fullest),
             _ => chosen.extend(row.iter().take(left)),
         }
@@ -271,7 +334,7 @@ impl Planner {
         loop {
             if count >= need.nodes as usize {
                 let left: Vec<Part> = free.iter().zip(kept).map(|(free, kept)| free.less(*kept)).collect();
-                if let Some(on) = find(&left, |node| suited[node], need, self.place) {
+                if let Some(on) = find((&left, &self.free.types), |node| suited[node], need, self.place) {
                     return Some((at, on));
                 }
             }
@@ -311,15 +374,14 @@ mod tests {
     use super::*;
 
     fn planner(free: &[u32], ends: &[(u64, usize, u32)]) -> Planner {
-        let (all, types) = (vec![Part::of_node(4); free.len()], vec![0; free.len()]);
-        let ends =
-            ends.iter().map(|(at, node, gpus)| End { at: *at, on: vec![(*node, Part::of_job(*gpus))] }).collect();
-        let free = Nodes { free: free.iter().map(|gpus| Part::of_node(*gpus)).collect(), all, types };
+        let (all, types) = (vec![Part::bare(4); free.len()], vec![0; free.len()]);
+        let ends = ends.iter().map(|(at, node, gpus)| End { at: *at, on: vec![(*node, Part::gpus(*gpus))] }).collect();
+        let free = Nodes { free: free.iter().map(|gpus| Part::bare(*gpus)).collect(), all, types };
         Planner { now: 0, free, ends, plans: Vec::new(), resolution: 0, place: Place::Neighbours, whole_nodes: true }
     }
 
     fn need(nodes: u32, each: u32) -> Need {
-        Need { nodes, each: Part::of_job(each), rest: Part::default(), types: vec![0] }
+        Need { nodes, each: Part::gpus(each), rest: Part::default(), types: vec![0] }
     }
 
     /// Nodes, and GPUs of them.
@@ -334,7 +396,7 @@ mod tests {
         assert_eq!(on(nodes.find(&need(1, 2), Place::First)), Some(vec![(0, 2)]));
         assert_eq!(on(nodes.find(&need(2, 3), Place::Neighbours)), Some(vec![(0, 3), (2, 3)]));
         assert_eq!(on(nodes.find(&need(2, 4), Place::Neighbours)), None);
-        let rest = Need { rest: Part::of_job(1), ..need(1, 4) };
+        let rest = Need { rest: Part::gpus(1), ..need(1, 4) };
         assert_eq!(on(nodes.find(&rest, Place::Neighbours)), Some(vec![(0, 4), (1, 1)]));
         // The row with the fewest free GPUs that is long enough, though a node of another has fewer; none is: the row with the most, the first of equals, and what is left.
         let nodes = planner(&[2, 0, 3, 3, 0, 2, 2, 2], &[]).free;
@@ -373,6 +435,21 @@ mod tests {
     }
 
     #[test]
+    fn a_gang_is_on_one_type_and_a_node_of_which_cores_are_unknown_has_plenty() {
+        let mut nodes = planner(&[4, 4, 4, 4], &[]).free;
+        nodes.types = vec![0, 1, 1, 0];
+        let both = |count, gpus| Need { types: vec![0, 1], ..need(count, gpus) };
+        assert_eq!(on(nodes.find(&both(2, 4), Place::First)), Some(vec![(0, 4), (3, 4)]));
+        nodes.take(&[(0, Part::gpus(1))]);
+        assert_eq!(on(nodes.find(&both(2, 4), Place::First)), Some(vec![(1, 4), (2, 4)]));
+        assert_eq!(on(nodes.find(&both(3, 3), Place::First)), None);
+        // Beside one with few cores.
+        nodes.free[1].cpu = 3000;
+        let with = Need { each: Part { cpu: 1000, ..Part::gpus(1) }, ..both(1, 1) };
+        assert_eq!(on(nodes.find(&with, Place::Neighbours)), Some(vec![(1, 1)]));
+    }
+
+    #[test]
     fn plans_of_whole_nodes_keep_them_from_others() {
         // Both nodes are needed, and the second is free at 100.
         let mut all = planner(&[4, 1], &[(100, 1, 3)]);
@@ -380,7 +457,7 @@ mod tests {
         assert_eq!((at, on.len()), (100, 2));
         all.reserve(at, 50, &on);
         // Until then a short job may be there; a long one is planned behind.
-        assert_eq!(all.earliest(&need(1, 1), 100), Some((0, vec![(1, Part::of_job(1))])));
+        assert_eq!(all.earliest(&need(1, 1), 100), Some((0, vec![(1, Part::gpus(1))])));
         assert_eq!(all.earliest(&need(1, 1), 101).map(|(at, _)| at), Some(150));
         // Where only GPUs are kept there is none beside four of four, either.
         all.whole_nodes = false;

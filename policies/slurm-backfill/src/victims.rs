@@ -46,10 +46,10 @@ mod tests {
     #[test]
     fn jobs_on_the_fewest_nodes_leave_first_and_only_where_they_are_in_the_way() {
         let free =
-            || Nodes { free: [0, 1, 2].map(Part::of_node).to_vec(), all: vec![Part::of_node(4); 3], types: vec![0; 3] };
-        let need = |nodes, each| Need { nodes, each: Part::of_job(each), rest: Part::default(), types: vec![0] };
+            || Nodes { free: [0, 1, 2].map(Part::bare).to_vec(), all: vec![Part::bare(4); 3], types: vec![0; 3] };
+        let need = |nodes, each| Need { nodes, each: Part::gpus(each), rest: Part::default(), types: vec![0] };
         let candidates = || {
-            let parts = |on: &[(usize, u32)]| on.iter().map(|(node, gpus)| (*node, Part::of_job(*gpus))).collect();
+            let parts = |on: &[(usize, u32)]| on.iter().map(|(node, gpus)| (*node, Part::gpus(*gpus))).collect();
             let of = |job, on| Candidate { job, tier: 0, on: parts(on) };
             in_order(vec![of(1, &[(0, 4), (1, 3)]), of(2, &[(2, 1)]), of(3, &[(2, 1)])])
         };
@@ -72,12 +72,12 @@ mod tests {
 
     #[test]
     fn jobs_of_the_lowest_tier_leave_first_and_none_of_the_same() {
-        let free = || Nodes { free: vec![Part::of_node(0); 3], all: vec![Part::of_node(4); 3], types: vec![0; 3] };
+        let free = || Nodes { free: vec![Part::bare(0); 3], all: vec![Part::bare(4); 3], types: vec![0; 3] };
         let candidates = || {
-            let of = |job, tier, node| Candidate { job, tier, on: vec![(node, Part::of_job(4))] };
+            let of = |job, tier, node| Candidate { job, tier, on: vec![(node, Part::gpus(4))] };
             in_order(vec![of(1, 5, 0), of(2, 1, 1), of(3, 9, 2)])
         };
-        let need = |nodes| Need { nodes, each: Part::of_job(4), rest: Part::default(), types: vec![0] };
+        let need = |nodes| Need { nodes, each: Part::gpus(4), rest: Part::default(), types: vec![0] };
         let who = |tier, nodes| {
             let (victims, _) = room(free(), (&need(nodes), tier), Place::Neighbours, &mut candidates())?;
             Some(victims.iter().map(|victim| victim.job).collect::<Vec<JobId>>())

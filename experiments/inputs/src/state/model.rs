@@ -260,7 +260,8 @@ impl<'a> Modelling<'a> {
             name: node.name.clone(),
             gpus: node.gpus - node.taken.len() as u32,
             kind: node.kind.clone().unwrap_or_else(|| KIND.into()),
-            host: self.host(node.cpus.map(f64::from), node.ram_mib.map(|mib| mib as f64)),
+            // More CPUs than a fleet may have are no bound.
+            host: self.host(node.cpus.map(f64::from).filter(|cpus| *cpus <= 4e6), node.ram_mib.map(|mib| mib as f64)),
             closed: self.closed(&node.name),
         });
     }
@@ -428,7 +429,9 @@ impl<'a> Modelling<'a> {
         let counts = self.state.source.scheduler.as_ref().and_then(|of| of.counts_cpus).unwrap_or(true);
         let cpus = cpus.filter(|_| counts).unwrap_or(0.0);
         // What is too large for it is as good as no bound.
-        HostResources { cpu_milli: (cpus * 1000.0).ceil() as u32, memory_mib: mib.unwrap_or(0.0).ceil() as u32 }
+        // 32.2 cores are 32,200 thousandths, whatever is behind the point of the product.
+        let up = |value: f64| libm::ceil(value - 1e-6) as u32;
+        HostResources { cpu_milli: up(cpus * 1000.0), memory_mib: up(mib.unwrap_or(0.0)) }
     }
 
     /// Counts what a job asks for and the model has not.

@@ -29,8 +29,11 @@ pub struct Reasons<'a> {
     /// Kinds of GPU: a gang is on one.
     kinds: BTreeSet<&'a str>,
     /// By what jobs ask for: there are few such shapes.
-    known: BTreeMap<(u32, u32, (u32, u32), Vec<String>), Option<Waits>>,
+    known: BTreeMap<Shape, Option<Waits>>,
 }
+
+/// What a job asks for: GPUs in all and of each node, cores and memory, and kinds of GPU.
+type Shape = (u32, u32, (u32, u32), Vec<String>);
 
 /// What is free of each node; of one that takes no jobs no GPU.
 #[derive(Clone)]
@@ -148,10 +151,13 @@ impl Reasons<'_> {
         let best =
             kinds.iter().filter_map(|kind| self.after(room(kind, row.host), need)).min_by_key(|(enough, _)| *enough);
         let free = |kind: &&str| self.of_kind(kind).map(|(_, free)| *free).sum::<u32>();
-        let (free, most) =
-            kinds.iter().map(|kind| (free(kind), self.of_kind(kind).map(|(_, free)| *free).max())).max()?;
+        let most = |kind: &&str| self.of_kind(kind).map(|(_, free)| *free).max();
+        let (free, most, kind) = kinds.iter().map(|kind| (free(kind), most(kind), *kind)).max()?;
         let [cpu, memory, none] = parts_of(row.host);
         let (code, text) = match best {
+            None if kinds.iter().any(|kind| self.after(room(kind, none), need).is_some()) => {
+                ("never", format!("{} GPUs with as much CPU and memory as it asks for are not there", row.gpus))
+            }
             None => ("never", format!("{} GPUs as it asks for them are not there", row.gpus)),
             _ if count(none) >= need => {
                 let (code, what) = match (count(cpu) >= need, count(memory) >= need) {
@@ -159,7 +165,7 @@ impl Reasons<'_> {
                     (true, true) => ("no-free-cpus", "CPUs and memory"),
                     (false, _) => ("no-free-cpus", "CPUs"),
                 };
-                (code, format!("{free} GPUs free, {what} for {} of them", count(row.host) * each.0))
+                (code, format!("{free} GPUs free, {what} for {} of them", room(kind, row.host).count * each.0))
             }
             _ if free < row.gpus => ("no-free-gpus", format!("{free} of {} GPUs free", row.gpus)),
             _ => ("fragmented", format!("{free} GPUs free, in pieces of at most {}", most.unwrap_or(0))),

@@ -16,18 +16,18 @@ pub(in crate::commands) fn said(hosts: bool) -> &'static str {
     if hosts { ", hosts: true" } else { "" }
 }
 
-/// A plan of a cluster, whose spec is asked for with CPU and memory or without.
+/// A plan of a cluster, whose spec is asked for with CPU and memory, where these are known or `added` jobs ask for them, or without.
 ///
 /// # Errors
 /// What is wrong with the spec.
 pub(in crate::commands) fn planned(
     origin: &str,
-    state: &State,
+    (state, added): (&State, bool),
     options: &Options,
     spec: impl Fn(bool) -> Result<String, Error>,
 ) -> Result<Plan, Error> {
     let plan = |hosts| plan_text(Path::new(origin), spec(hosts)?, options);
-    if !state.knows_hosts() {
+    if !state.knows_hosts() && !added {
         return plan(false);
     }
     let with = plan(true)?;

@@ -101,6 +101,12 @@ impl Asked {
         Ok(text)
     }
 
+    /// Whether a job that is added asks for CPU or memory of nodes.
+    pub(super) fn adds_hosts(&self) -> bool {
+        let asks = |part: &str| part.starts_with("cpus=") || part.starts_with("host_memory=");
+        self.add.iter().any(|text| text.split(',').any(asks))
+    }
+
     /// The changes as a spec writes them: nodes first, which others may name.
     fn changes(&self) -> Result<Vec<String>, Error> {
         let mut all = Vec::new();

@@ -61,7 +61,8 @@ fn jobs_wait_for_cores_and_memory_beside_gpus() {
     assert_eq!(of("both", "srtf")["after"], json!(["cores"]));
     assert_eq!(why("more-memory"), ["no-free-memory", "6 GPUs free, memory for 0 of them"]);
     assert_eq!(why("all"), ["no-free-cpus", "6 GPUs free, CPUs for 2 of them"]);
-    assert_eq!((why("small")[1], why("never")[0]), ("has room; behind others", "never"));
+    assert_eq!(why("small")[1], "has room; behind others");
+    assert_eq!(why("never"), ["never", "1 GPUs with as much CPU and memory as it asks for are not there"]);
     for policy in ["fifo backfill=skip", "slurm-backfill"] {
         let start = |job: &str| of(job, policy)["start_p50_s"].as_f64();
         // Slurm's looks are at whole ticks.
@@ -94,6 +95,26 @@ fn cores_and_memory_are_left_out_where_it_is_said_or_a_policy_knows_none() {
     assert!(found.values().all(starts), "{found:?}");
 }
 
+/// A node on which running jobs hold more cores than it has, as where those of a gang are told in sum alone.
+#[test]
+fn a_node_whose_jobs_hold_too_much_has_room_once_enough_of_them_are_gone() {
+    let mut state = cluster();
+    let jobs = state["jobs"].as_array_mut().expect("jobs");
+    jobs.truncate(2);
+    (jobs[0]["cpus"], jobs[1]["cpus"], jobs[1]["on"][0]["node"]) = (json!(12), json!(12), json!("a"));
+    jobs.push(
+        json!({"id": "w", "state": "waiting", "gpus": 1, "submitted_s": -9, "limit_s": 10, "cpus": 8, "priority": 9}),
+    );
+    state["nodes"].as_array_mut().expect("nodes").truncate(1);
+    let folder = folder_of(&state);
+    let preempts = "slurm-backfill,preempt=true,tier_width=1";
+    let found = rows(folder.path(), &["--policy", "fifo", "--policy", "slurm-backfill", "--policy", preempts]);
+    let starts: Vec<f64> = found.values().filter_map(|row| row["start_p50_s"].as_f64()).collect();
+    // Under the last both go at once, and else the one at 100 s is not enough.
+    assert_eq!(starts.len(), 3, "{found:?}");
+    assert!(starts.iter().filter(|at| **at >= 200.0).count() == 2 && starts.iter().any(|at| *at < 31.0), "{starts:?}");
+}
+
 #[test]
 fn added_jobs_and_nodes_have_cores_and_memory() {
     let folder = folder_of(&cluster());
@@ -109,6 +130,13 @@ fn added_jobs_and_nodes_have_cores_and_memory() {
     let alone = start(&["--add", &add(",cpus=16"), "--add-nodes", "1x4"]);
     assert!(alone.is_some_and(|at| at < 100.0), "{alone:?}");
     assert_eq!(start(&["--add", &add(",cpus=17"), "--add-nodes", "1x4"]), None);
+    // Also where no other job says what it takes.
+    let mut state = cluster();
+    for job in state["jobs"].as_array_mut().expect("jobs").iter_mut().filter_map(Value::as_object_mut) {
+        job.retain(|key, _| !matches!(key.as_str(), "cpus" | "ram_mib"));
+    }
+    std::fs::write(folder.path().join("now.json"), state.to_string()).expect("written");
+    assert_eq!(start(&["--add", &add(",cpus=17")]), None);
     for (add, why) in [
         (",cpus=many", "--add: cpus: expected a number, found \"many\""),
         (",host_memory=64", "--add: host_memory: "),

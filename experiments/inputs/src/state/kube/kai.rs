@@ -103,7 +103,7 @@ fn annotation<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
 }
 
 /// Thousandths of a GPU that a pod asks for, where it asks for a part.
-fn share(pod: &Value) -> Result<Option<u32>, String> {
+pub(super) fn share(pod: &Value) -> Result<Option<u32>, String> {
     let Some(said) = annotation(pod, "gpu-fraction") else { return Ok(None) };
     let part: Option<f64> = said.parse().ok().filter(|part| *part > 0.0 && *part <= 1.0);
     let wrong = || format!("gpu-fraction: expected a part of a GPU, found {said:?}");
@@ -123,6 +123,7 @@ fn job(capture: &Capture<'_>, group: &Value, pods: &[&Value], bound: &BTreeMap<S
         let since = capture.scheduled(pod)?.unwrap_or(0.0).min(0.0);
         started = Some(started.map_or(since, |known: f64| known.min(since)));
     }
+    let host = capture.host_of(pods)?;
     let fewest = at(group, &["spec", "minMember"]).and_then(Value::as_u64).unwrap_or(0) as usize;
     let least = (fewest > 0 && fewest < pods.len()).then(|| gpus / pods.len() as u32 * fewest as u32);
     let asked = &group["spec"]["topologyConstraint"];
@@ -143,6 +144,6 @@ fn job(capture: &Capture<'_>, group: &Value, pods: &[&Value], bound: &BTreeMap<S
     Ok(json!({
         "id": full_name(group), "state": if on.is_empty() { "waiting" } else { "running" }, "why": why,
         "submitted_s": capture.made(group)?, "started_s": started, "held_s": started.map(|at| -at), "gpus": gpus,
-        "least_gpus": least, "share_milli": milli, "level": level.map(|(level, mode)| json!({"name": level, "mode": mode})), "on": on,
+        "cpus": host.cpus(), "ram_mib": host.mib(), "least_gpus": least, "share_milli": milli, "level": level.map(|(level, mode)| json!({"name": level, "mode": mode})), "on": on,
     }))
 }

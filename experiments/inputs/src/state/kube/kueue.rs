@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::host::Asked;
 use super::objects::{GPU, Objects, at, full_name, list, name, namespace, quantity, text, whole};
 use super::{Capture, Found, api};
 
@@ -126,12 +127,15 @@ fn job(
     pods: &[&Value],
     charged: &BTreeMap<String, String>,
 ) -> Result<Value, String> {
-    let (mut gpus, mut least, mut first) = (0, None, None);
+    let (mut gpus, mut least, mut first, mut host) = (0, None, None, Asked::default());
     let mut each_of: BTreeMap<&str, u32> = BTreeMap::new();
     for set in list(workload, &["spec", "podSets"]) {
         let each = capture.template_gpus(&set["template"])?;
         let count = whole(set.get("count").map_or(Ok(1.0), quantity)?)?;
         gpus = u32::saturating_add(gpus, each.saturating_mul(count));
+        if each > 0 {
+            host += Asked::of(&set["template"])?.times(count);
+        }
         each_of.insert(text(set, &["name"]).unwrap_or("main"), each);
         if let Some(fewest) = set.get("minCount").filter(|fewest| !fewest.is_null()) {
             let fewest = each.saturating_mul(whole(quantity(fewest)?)?);
@@ -168,6 +172,7 @@ fn job(
         "why": why.map(|reason| json!({"code": code(reason), "said": reason})),
         "priority": at(workload, &["spec", "priority"]), "submitted_s": capture.made(workload)?, "started_s": started,
         "held_s": started.map(|at| -at), "gpus": gpus, "least_gpus": least,
+        "cpus": host.cpus(), "ram_mib": host.mib(),
         "limit_s": at(workload, &["spec", "maximumExecutionTimeSeconds"]),
         "level": level.map(|(level, mode)| json!({"name": level, "mode": mode})), "on": on,
         "restarts": at(workload, &["status", "requeueState", "count"]),

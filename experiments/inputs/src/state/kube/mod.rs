@@ -1,5 +1,6 @@
 //! A Kubernetes cluster, from what `kubectl get … -o json` printed or from KAI's snapshot: objects of Kueue, Volcano or KAI, or pods alone.
 
+mod host;
 mod kai;
 mod kueue;
 mod objects;
@@ -15,6 +16,7 @@ use sandtable_hardware::catalogue;
 use serde_json::{Value, json};
 
 use super::lean::lean;
+use host::Asked;
 use objects::{GPU, Objects, full_name, ignored_fields, list, name, quantity, text, whole};
 
 /// The objects of files by their names.
@@ -147,14 +149,15 @@ impl Capture<'_> {
 
     fn nodes(&mut self, objects: &Objects<'_>, found: &Found) -> Result<Vec<Value>, String> {
         // Where a scheduler has jobs, what other pods hold is not there.
-        let mut others: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut others: BTreeMap<&str, (u32, Asked)> = BTreeMap::new();
         for pod in objects.of("Pod").iter().filter(|pod| !found.own.contains(&full_name(pod))) {
             let active = matches!(text(pod, &["status", "phase"]), Some("Running" | "Pending"));
             let Some(node) = text(pod, &["spec", "nodeName"]).filter(|_| active) else { continue };
-            let gpus = self.pod_gpus(pod)?;
+            let (gpus, host) = (self.pod_gpus(pod)?, self.pod_host(pod)?);
+            let held = others.entry(node).or_default();
+            held.1 += host;
             if gpus > 0 {
-                let count = others.entry(node).or_default();
-                *count = count.saturating_add(gpus);
+                held.0 = held.0.saturating_add(gpus);
                 self.ignore("pods of no job that hold GPUs: their node has fewer", 1);
             }
         }
@@ -178,7 +181,8 @@ impl Capture<'_> {
                 self.ignore("Node.spec.taints", count as u32);
             }
             let gpus = whole(allocatable(GPU)?.unwrap_or(0.0))?;
-            let held = others.get(name(node)).copied().unwrap_or(0);
+            let (held, host) = others.get(name(node)).copied().unwrap_or_default();
+            let (cpus, ram_mib) = host.left_of(allocatable("cpu")?, allocatable("memory")?);
             let path: Vec<Option<&str>> = match levels.is_empty() {
                 true => found.levels.iter().map(|level| label(objects.label_of(level))).collect(),
                 false => levels.iter().map(|level| level.get(name(node)).map(String::as_str)).collect(),
@@ -195,8 +199,8 @@ impl Capture<'_> {
                 "source_kind": product,
                 "gpus": gpus.saturating_sub(held),
                 "memory_mib": memory.filter(|mib| *mib > 0),
-                "cpus": allocatable("cpu")?.map(|cpus| cpus as u32),
-                "ram_mib": allocatable("memory")?.map(|bytes| (bytes / f64::from(1 << 20)) as u64),
+                "cpus": cpus,
+                "ram_mib": ram_mib,
                 "levels": path,
                 "state": state,
             }));
@@ -209,7 +213,23 @@ impl Capture<'_> {
         self.template_gpus(pod).map_err(|why| format!("Pod {}: {why}", full_name(pod)))
     }
 
-    /// The same of anything with a `spec` of a pod.
+    /// CPU and memory that the containers of a pod ask for.
+    fn pod_host(&self, pod: &Value) -> Result<Asked, String> {
+        Asked::of(pod).map_err(|why| format!("Pod {}: {why}", full_name(pod)))
+    }
+
+    /// What those of pods ask for that have GPUs, or a part of one.
+    fn host_of(&self, pods: &[&Value]) -> Result<Asked, String> {
+        let mut all = Asked::default();
+        for pod in pods {
+            if self.pod_gpus(pod)? > 0 || kai::share(pod)?.is_some() {
+                all += self.pod_host(pod)?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// GPUs of anything with a `spec` of a pod.
     fn template_gpus(&self, of: &Value) -> Result<u32, String> {
         let mut sum = 0.0;
         for container in list(of, &["spec", "containers"]) {

@@ -21,6 +21,7 @@ pub(super) fn read(capture: &mut Capture<'_>, objects: &Objects<'_>) -> Result<F
         }
         own.insert(full_name(pod));
         let (on, started) = capture.places(&[pod])?;
+        let host = capture.host_of(&[pod])?;
         let scheduled =
             list(pod, &["status", "conditions"]).iter().find(|of| text(of, &["type"]) == Some("PodScheduled"));
         let reason = scheduled.and_then(|of| text(of, &["reason"])).filter(|_| on.is_empty());
@@ -35,6 +36,7 @@ pub(super) fn read(capture: &mut Capture<'_>, objects: &Objects<'_>) -> Result<F
             "id": full_name(pod), "state": state, "why": reason.map(|reason| json!({"code": code(reason), "said": reason})),
             "priority": at(pod, &["spec", "priority"]), "submitted_s": capture.made(pod)?, "started_s": started,
             "held_s": started.map(|at| -at), "gpus": gpus, "nodes": json!({"gpus_each": gpus}),
+            "cpus": host.cpus(), "ram_mib": host.mib(),
             "limit_s": at(pod, &["spec", "activeDeadlineSeconds"]).and_then(Value::as_f64), "on": on,
         }));
     }

@@ -87,6 +87,7 @@ fn job(capture: &Capture<'_>, group: &Value, pods: &[&Value], tiers: &BTreeMap<i
     let alike = sizes.windows(2).all(|pair| pair[0] == pair[1]);
     let least = (alike && fewest > 0 && fewest < sizes.len()).then(|| sizes[0].saturating_mul(fewest as u32));
     let (on, started) = capture.places(pods)?;
+    let host = capture.host_of(pods)?;
     let topology = &group["spec"]["networkTopology"];
     let level = match (text(topology, &["highestTierName"]), topology["highestTierAllowed"].as_i64()) {
         (Some(name), _) => Some(name.to_string()),
@@ -102,6 +103,7 @@ fn job(capture: &Capture<'_>, group: &Value, pods: &[&Value], tiers: &BTreeMap<i
         "id": full_name(group), "state": if on.is_empty() { "waiting" } else { "running" },
         "why": why.map(|reason| json!({"code": code(reason), "said": reason})), "submitted_s": capture.made(group)?,
         "started_s": started, "held_s": started.map(|at| -at), "gpus": gpus, "least_gpus": least,
+        "cpus": host.cpus(), "ram_mib": host.mib(),
         "level": level.map(|level| json!({"name": level, "mode": mode})), "on": on,
     }))
 }

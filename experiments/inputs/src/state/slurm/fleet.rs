@@ -8,11 +8,13 @@ use super::text::{Text, gpus, hosts, records};
 use super::{Capture, host, list, preemption, qos};
 
 /// What Slurm tells of nodes and is mapped.
-pub(super) const NODE: [&str; 14] = [
+pub(super) const NODE: [&str; 16] = [
     "NodeName",
     "CPUTot",
     "CPUEfctv",
     "MemSpecLimit",
+    "Sockets",
+    "CoresPerSocket",
     "ThreadsPerCore",
     "ActiveFeatures",
     "Gres",
@@ -25,9 +27,8 @@ pub(super) const NODE: [&str; 14] = [
     "GresUsed",
 ];
 /// What it tells in vain.
-pub(super) const NODE_IN_VAIN: [&str; 34] = [
+pub(super) const NODE_IN_VAIN: [&str; 32] = [
     "Arch",
-    "CoresPerSocket",
     "CPUAlloc",
     "CPULoad",
     "AvailableFeatures",
@@ -38,7 +39,6 @@ pub(super) const NODE_IN_VAIN: [&str; 34] = [
     "OS",
     "AllocMem",
     "FreeMem",
-    "Sockets",
     "Boards",
     "TmpDisk",
     "Owner",

@@ -3,6 +3,9 @@
 use super::text::{Text, gpus};
 use super::{configured, list, whole};
 
+/// Most CPUs of a job.
+const MOST_CPUS: u64 = 1_000_000_000;
+
 /// What of CPU and memory a cluster gives to jobs as their own.
 pub(super) struct Counted {
     /// Whether CPUs; none: the configuration does not say.
@@ -14,24 +17,27 @@ pub(super) struct Counted {
 
 impl Counted {
     /// By the configuration and the nodes.
-    pub(super) fn of(config: &str, nodes: &[Text<'_>]) -> Result<Counted, String> {
+    pub(super) fn of(config: &str, nodes: &[Text<'_>]) -> Counted {
         let said = |key: &str| configured(config, key).map(str::to_ascii_uppercase);
         let Some(parameters) = said("SelectTypeParameters") else {
-            return Ok(Counted { cpus: None, memory: false, threads: 1 });
+            return Counted { cpus: None, memory: false, threads: 1 };
         };
         let words = list(Some(&parameters));
-        let by = |names: &[&str]| words.iter().any(|word| names.iter().any(|name| word.starts_with(name)));
+        // The option of a core or another, with memory or without.
+        let by = |names: &[&str]| words.iter().any(|word| names.contains(&word.trim_end_matches("_MEMORY")));
         let nodes_are_whole = said("SelectType").is_some_and(|kind| kind.ends_with("LINEAR"));
-        let mut threads = Vec::new();
-        for node in nodes {
-            threads.extend(whole(node, "ThreadsPerCore")?);
-        }
-        let fewest = threads.into_iter().filter(|_| by(&["CR_CORE", "CR_SOCKET"])).min().unwrap_or(1).max(1);
-        Ok(Counted {
-            cpus: Some(!nodes_are_whole && by(&["CR_CPU", "CR_CORE", "CR_SOCKET"])),
+        // Where a node has no more CPUs than cores, each is a core.
+        let threads = |node: &Text<'_>| {
+            let of = |key: &str| whole(node, key).ok().flatten();
+            let cores = of("Sockets")?.checked_mul(of("CoresPerSocket")?).filter(|cores| *cores > 0)?;
+            Some((of("CPUTot")? / cores).max(1).min(of("ThreadsPerCore")?.max(1)))
+        };
+        let in_cores = by(&["CR_CORE", "CR_SOCKET"]);
+        Counted {
+            cpus: Some(!nodes_are_whole && (in_cores || by(&["CR_CPU"]))),
             memory: words.iter().any(|word| word.ends_with("MEMORY")),
-            threads: fewest,
-        })
+            threads: if in_cores { nodes.iter().filter_map(threads).min().unwrap_or(1) } else { 1 },
+        }
     }
 
     /// The CPUs that a job holds, or will: where its GPUs bring some, what it asks for without them is only the least; and it gets whole cores of
@@ -45,12 +51,12 @@ impl Counted {
         // Of `2-4` the fewest.
         let fewest = text.split_once('-').map_or(text, |(fewest, _)| fewest);
         let wrong = || format!("NumCPUs: expected a number, found {text:?}");
-        let told: u64 = fewest.parse().map_err(|_| wrong())?;
+        let told: u64 = fewest.parse().ok().filter(|told| *told <= MOST_CPUS).ok_or_else(wrong)?;
         if runs {
             return Ok(Some(told as f64));
         }
         let of_each: u64 = gpus(of.get("CpusPerTres").unwrap_or(""))?.iter().map(|gpu| u64::from(gpu.count)).sum();
-        let asked = told.max(of_each.saturating_mul(gpus_of_job));
+        let asked = told.max(of_each.saturating_mul(gpus_of_job)).min(MOST_CPUS);
         let nodes = u64::from(nodes.max(1));
         // Where no whole core is cut there is none to round up to.
         let of_node = asked.div_ceil(nodes).checked_next_multiple_of(self.threads).unwrap_or(asked);
@@ -65,7 +71,10 @@ impl Counted {
         // Where it comes with CPUs, and more of them than it is told, there is more of it too.
         let of_cpu = of.get("MinMemoryCPU").filter(|_| !runs && of.get("MemPerTres").is_none());
         if let (Some(text), Some(cpus)) = (of_cpu, cpus) {
-            return Ok(Some(mib("MinMemoryCPU", text)? * cpus).filter(|mib| *mib > 0.0));
+            let of_each = mib("MinMemoryCPU", text)?;
+            if of_each > 0.0 {
+                return Ok(Some(of_each * cpus));
+            }
         }
         for key in ["AllocTRES", "ReqTRES", "TRES"] {
             let told =
@@ -86,7 +95,8 @@ pub(super) fn cpus_of_node(node: &Text<'_>) -> Result<Option<u64>, String> {
 /// The memory of a node that jobs may have, MiB.
 pub(super) fn memory_of_node(node: &Text<'_>) -> Result<Option<u64>, String> {
     let kept = whole(node, "MemSpecLimit")?.unwrap_or(0);
-    Ok(whole(node, "RealMemory")?.map(|mib| mib.saturating_sub(kept)))
+    // None at all would be as if it were not known.
+    Ok(whole(node, "RealMemory")?.map(|mib| mib.saturating_sub(kept).max(1)))
 }
 
 /// `1000M`, `62.50G`: MiB where there is no unit.
@@ -107,16 +117,29 @@ mod tests {
     use super::super::text::records;
     use super::*;
 
-    const KEYS: [&str; 8] =
-        ["JobId", "NumCPUs", "TRES", "CpusPerTres", "MinMemoryCPU", "MemPerTres", "NodeName", "ThreadsPerCore"];
+    const KEYS: [&str; 11] = [
+        "JobId",
+        "NumCPUs",
+        "TRES",
+        "CpusPerTres",
+        "MinMemoryCPU",
+        "MemPerTres",
+        "NodeName",
+        "ThreadsPerCore",
+        "CPUTot",
+        "Sockets",
+        "CoresPerSocket",
+    ];
+    /// A node of eight cores of two threads.
+    const NODE: &str = "NodeName=n0 CPUTot=16 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2";
 
-    /// CPUs and memory of a job that waits, on nodes whose cores have two threads.
-    fn waiting(config: &str, job: &str, gpus: u64, nodes: u32) -> (Option<f64>, Option<f64>) {
+    /// CPUs and memory of a job that waits.
+    fn waiting(config: &str, node: &str, job: &str, (gpus, nodes): (u64, u32)) -> (Option<f64>, Option<f64>) {
         let read = |text: String, first: &str| {
             let text: &'static str = Box::leak(text.into_boxed_str());
             records(text, first, &KEYS, &mut BTreeMap::new())
         };
-        let counted = Counted::of(config, &read("NodeName=n0 ThreadsPerCore=2".into(), "NodeName")).expect("counted");
+        let counted = Counted::of(config, &read(node.into(), "NodeName"));
         let job = &read(format!("JobId=1 {job}"), "JobId")[0];
         let cpus = counted.cpus(job, (false, gpus, nodes)).expect("CPUs");
         (cpus, counted.memory(job, false, cpus).expect("memory"))
@@ -126,7 +149,7 @@ mod tests {
     fn what_waiting_jobs_will_hold_is_what_a_real_slurm_gave_them() {
         // Slurm 22.05 with CR_CORE_MEMORY, cores of two threads: what was told while the jobs waited, and what they were given.
         let config = "SelectType = select/cons_tres\nSelectTypeParameters = CR_CORE_MEMORY\n";
-        let of = |job: &str, gpus, nodes| waiting(config, job, gpus, nodes);
+        let of = |job: &str, gpus, nodes| waiting(config, NODE, job, (gpus, nodes));
         let given = |cpus: f64, mib: f64| (Some(cpus), Some(mib));
         assert_eq!(of("NumCPUs=1 TRES=cpu=1,mem=500M,node=1 MinMemoryCPU=500M", 1, 1), given(2.0, 1000.0));
         assert_eq!(of("NumCPUs=6 TRES=cpu=6,mem=3000M,node=2 MinMemoryCPU=500M", 2, 2), given(8.0, 4000.0));
@@ -137,15 +160,23 @@ mod tests {
         assert_eq!(of("NumCPUs=1 TRES=cpu=1,mem=2000M,node=1", 1, 1), given(2.0, 2000.0));
         // Where memory is not counted, and where threads are given one by one.
         let threads = "SelectType = select/cons_tres\nSelectTypeParameters = CR_CPU\n";
-        assert_eq!(waiting(threads, "NumCPUs=1 TRES=cpu=1,mem=500M", 1, 1), (Some(1.0), None));
+        assert_eq!(waiting(threads, NODE, "NumCPUs=1 TRES=cpu=1,mem=500M", (1, 1)), (Some(1.0), None));
+        // A node whose CPUs are cores; an option that has a core in its name; memory that is none by CPU.
+        let cores = NODE.replace("CPUTot=16", "CPUTot=8");
+        assert_eq!(waiting(config, &cores, "NumCPUs=3 TRES=mem=3G MinMemoryCPU=1G", (1, 1)), given(3.0, 3072.0));
+        let other = "SelectTypeParameters = CR_CPU_MEMORY,CR_CORE_DEFAULT_DIST_BLOCK\n";
+        assert_eq!(waiting(other, NODE, "NumCPUs=3 TRES=mem=64000M MinMemoryCPU=0", (1, 1)), given(3.0, 64_000.0));
     }
 
     #[test]
     fn what_is_counted_is_what_the_configuration_says() {
-        let of = |config: &str| Counted::of(config, &[]).map(|counted| (counted.cpus, counted.memory));
-        assert_eq!(of(""), Ok((None, false)));
-        assert_eq!(of("SelectType = select/linear\nSelectTypeParameters = CR_MEMORY\n"), Ok((Some(false), true)));
-        assert_eq!(of("SelectTypeParameters = CR_CORE_MEMORY,CR_ONE_TASK_PER_CORE\n"), Ok((Some(true), true)));
+        let of = |config: &str| {
+            let counted = Counted::of(config, &[]);
+            (counted.cpus, counted.memory)
+        };
+        assert_eq!(of(""), (None, false));
+        assert_eq!(of("SelectType = select/linear\nSelectTypeParameters = CR_MEMORY\n"), (Some(false), true));
+        assert_eq!(of("SelectTypeParameters = CR_CORE_MEMORY,CR_ONE_TASK_PER_CORE\n"), (Some(true), true));
         assert_eq!([mib("TRES", "62.50G"), mib("TRES", "12")], [Ok(64_000.0), Ok(12.0)]);
         assert_eq!(mib("TRES", "much"), Err("TRES: expected memory as 1000M, found \"much\"".into()));
     }

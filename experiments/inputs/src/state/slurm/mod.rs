@@ -65,7 +65,7 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     let paths = fleet::paths(of("scontrol-show-topology.txt"))?;
     let levels = paths.values().map(Vec::len).max().unwrap_or(0);
     let nodes = capture.read("nodes", of("scontrol-show-node-d.txt"), "NodeName", &NODE, &NODE_IN_VAIN);
-    capture.counted = Counted::of(config, &nodes)?;
+    capture.counted = Counted::of(config, &nodes);
     let version = nodes.iter().find_map(|node| node.get("Version")).map(str::to_string);
     let mut fleet = named(&nodes, "NodeName", |node| capture.node(node, &paths, levels))?;
     let partitions =
