@@ -1,14 +1,16 @@
 //! What Slurm's `sched/backfill` does: jobs start in the order of their priority and submission, up to the first that finds no place; and at
 //! each tick a plan is made by time limits in which later jobs may start first where they delay none before them.
 //!
-//! A reconstruction from what a real Slurm 22.05 did (its schedules are goldens of the tests), as far as that was understood: plans are for whole
-//! nodes, begin at multiples of a resolution and last that much longer. Jobs take CPUs and memory of nodes beside GPUs where they ask for them. Priorities are those of the jobs and, where it is asked for, what age, size and fair
+//! A reconstruction from what a real Slurm 22.05 did: its schedules, and the plans of its log, are goldens of the tests. Plans are for whole nodes
+//! and begin at multiples of a resolution; when a job could start is looked for as running jobs end, in half minutes. Jobs take CPUs and memory of nodes beside GPUs where they ask for them. Priorities are those of the jobs and, where it is asked for, what age, size and fair
 //! share add to them. Nothing is preempted unless it is asked for.
 
 mod fair_share;
 mod params;
+mod part;
 mod plan;
 mod priority;
+mod space;
 mod victims;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +22,10 @@ use sandtable_policy::{
 };
 
 use params::PARAMS;
-use plan::{End, Need, Nodes, Part, Place, Planner};
+use part::{Need, Nodes, Part, Place};
+use plan::{End, Planner, Wall};
 use priority::Priorities;
+use space::Space;
 use victims::{Candidate, in_order, room};
 
 const SECOND: u64 = 1_000_000;
@@ -38,6 +42,8 @@ pub struct SlurmBackfill {
     tick: u64,
     phase: u64,
     resolution: u64,
+    /// The time of the clock on the wall at the beginning of the experiment's, µs.
+    wall_clock: u64,
     window: u64,
     depth: usize,
     lag: u64,
@@ -84,6 +90,7 @@ impl Policy for SlurmBackfill {
             tick: config.micros("tick"),
             phase: config.micros("phase"),
             resolution: config.micros("resolution"),
+            wall_clock: config.micros("wall_clock"),
             window: config.micros("window"),
             depth: config.number("depth") as usize,
             lag: config.micros("lag"),
@@ -332,12 +339,16 @@ impl SlurmBackfill {
         let ends = self.ends(cluster);
         self.settled = Some(ends.first().map_or(Instant::MAX, |end| end.at));
         let ids: Vec<JobId> = all.iter().map(|(rank, _)| rank.3).collect();
+        // Slurm's clock has whole seconds.
+        let second = now / SECOND * SECOND;
+        let wall = Wall { began: self.wall_clock, resolution: self.resolution };
         let mut planner = Planner {
-            now,
+            now: second,
+            space: Space::new(wall.down(second), free.free.len()),
             free,
             ends,
             plans: Vec::new(),
-            resolution: self.resolution,
+            wall,
             place: self.place,
             whole_nodes: self.whole_nodes,
         };
@@ -353,7 +364,7 @@ impl SlurmBackfill {
                 continue;
             }
             self.start(cluster, rank.3, &on);
-            planner.start(&on, (now / SECOND * SECOND + limit).max(now + 1));
+            planner.start(rank.3, &on, seconds(second + limit).max(now + 1));
             self.waiting.remove(rank);
             self.settled = None;
         }
@@ -395,10 +406,10 @@ impl SlurmBackfill {
             let ran = job.run_time(now);
             let started = now.saturating_sub(ran) / SECOND * SECOND;
             // One that is over its limit ends right after now.
-            End { at: (started + ran + limit).max(now + 1), on: self.on(cluster, job) }
+            End { at: seconds(started + ran + limit).max(now + 1), job: *id, on: self.on(cluster, job) }
         };
         let mut ends: Vec<End> = ids.iter().zip(limits(cluster, &ids)).map(end).collect();
-        ends.sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.on.cmp(&b.on)));
+        ends.sort_by_key(|end| (end.at, end.job));
         ends
     }
 
@@ -416,9 +427,15 @@ impl SlurmBackfill {
     }
 }
 
+/// The whole second that a time is in, whatever rounding has taken off it.
+fn seconds(at: Instant) -> Instant {
+    (at + 1000) / SECOND * SECOND
+}
+
 /// What is left of the limits of jobs, µs.
 fn limits(cluster: &Cluster, jobs: &[JobId]) -> Vec<u64> {
-    let micros = |left: f64| if left.is_nan() { ENDLESS } else { ((left.max(0.0) * 1e6).ceil() as u64).min(ENDLESS) };
+    let micros =
+        |left: f64| if left.is_nan() { ENDLESS } else { (libm::rint(left.max(0.0) * 1e6) as u64).min(ENDLESS) };
     cluster.remaining(jobs).into_iter().map(micros).collect()
 }
 

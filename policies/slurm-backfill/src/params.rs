@@ -5,7 +5,7 @@ use sandtable_policy::{Kind, Param};
 const SECONDS: Kind = Kind::Number { min: 0.0, max: 1e6 };
 const WEIGHT: Kind = Kind::Number { min: 0.0, max: 1e9 };
 
-pub const PARAMS: [Param; 26] = [
+pub const PARAMS: [Param; 27] = [
     Param {
         name: "tick",
         kind: SECONDS,
@@ -22,7 +22,13 @@ pub const PARAMS: [Param; 26] = [
         name: "resolution",
         kind: SECONDS,
         default: "60",
-        about: "Seconds, Slurm's bf_resolution: plans begin at multiples of it, rounded down, and last that much longer.",
+        about: "Seconds, Slurm's bf_resolution: plans begin at multiples of it, rounded down, and end as much sooner.",
+    },
+    Param {
+        name: "wall_clock",
+        kind: SECONDS,
+        default: "0",
+        about: "What the clock on the wall shows at the beginning of the experiment's clock, seconds from midnight UTC: multiples of the resolution are its, and ends of jobs are put together by its half minutes.",
     },
     Param {
         name: "window",

@@ -2,7 +2,7 @@
 
 use sandtable_policy::JobId;
 
-use crate::plan::{Need, Nodes, Part, Place};
+use crate::part::{Need, Nodes, Part, Place};
 
 /// A running job that may be preempted, and what it holds of nodes.
 pub struct Candidate {

@@ -16,7 +16,8 @@ pub(in crate::commands) fn said(hosts: bool) -> &'static str {
     if hosts { ", hosts: true" } else { "" }
 }
 
-/// A plan of a cluster, whose spec is asked for with CPU and memory, where these are known or `added` jobs ask for them, or without.
+/// A plan of a cluster, whose spec is asked for with CPU and memory, where these are known or `added` jobs ask for them, or without; and why these are left out,
+/// where a policy does not follow them.
 ///
 /// # Errors
 /// What is wrong with the spec.
@@ -25,21 +26,21 @@ pub(in crate::commands) fn planned(
     (state, added): (&State, bool),
     options: &Options,
     spec: impl Fn(bool) -> Result<String, Error>,
-) -> Result<Plan, Error> {
+) -> Result<(Plan, Option<String>), Error> {
     let plan = |hosts| plan_text(Path::new(origin), spec(hosts)?, options);
     if !state.knows_hosts() && !added {
-        return plan(false);
+        return Ok((plan(false)?, None));
     }
     let with = plan(true)?;
-    let Err(error) = begins(&with)? else { return Ok(with) };
+    let Err(error) = begins(&with)? else { return Ok((with, None)) };
     let without = plan(false)?;
     // What does not begin either way is said where it is to run.
-    if begins(&without)?.is_ok() {
+    let why = begins(&without)?.is_ok().then(|| {
         let why = error.message.lines().next().unwrap_or_default();
         let why = why.trim_start_matches(origin).trim_start_matches(": ");
-        ui::note(&format!("warning: CPU and memory of nodes are left out, since {why}"));
-    }
-    Ok(without)
+        format!("warning: CPU and memory of nodes are left out, since {why}")
+    });
+    Ok((without, why))
 }
 
 /// Whether all policies of a plan begin; else what the first says.

@@ -212,6 +212,8 @@ pub(in crate::commands) fn policies(asked: &[String], state: &State) -> Result<V
     nearest.iter().map(|text| policy(text, state)).collect()
 }
 
+const DAY_S: f64 = 86_400.0;
+
 /// The policy that does what Slurm does.
 const SLURM: &str = "slurm-backfill";
 
@@ -245,9 +247,14 @@ fn slurm_parameters(state: &State, asked: &[(&str, String)]) -> Parameters {
         let since = state.instant().as_secs_f64() + last;
         since - (since / tick).floor() * tick
     });
-    let tick = if said.and_then(|of| of.backfill) == Some(false) { Some(0.0) } else { tick };
+    let backfill = said.and_then(|of| of.backfill);
+    let tick = if backfill == Some(false) { Some(0.0) } else { tick };
     let window = said.and_then(|of| of.window_s);
-    for (name, value) in [("tick", tick), ("resolution", resolution), ("phase", phase), ("window", window)] {
+    // What the clock on the wall shows at the model's 0.
+    let began = state.since_1970().as_secs_f64() - state.instant().as_secs_f64();
+    let wall_clock = (backfill == Some(true)).then(|| libm::rint(began - (began / DAY_S).floor() * DAY_S));
+    let said_by = [("tick", tick), ("resolution", resolution), ("phase", phase), ("window", window)];
+    for (name, value) in said_by.into_iter().chain([("wall_clock", wall_clock)]) {
         with.extend(value.map(|value| (name, value.to_string())));
     }
     let by_quality = state.standings().is_some();

@@ -63,17 +63,28 @@ impl Counted {
         Ok(Some(if self.threads > 1 { of_node.saturating_mul(nodes) } else { asked } as f64))
     }
 
-    /// The memory that a job holds, or will, MiB; none: it is not counted, or not said.
-    pub(super) fn memory(&self, of: &Text<'_>, runs: bool, cpus: Option<f64>) -> Result<Option<f64>, String> {
+    /// The memory that a job holds, or will, MiB; none: it is not counted, or not said. While a job waits `TRES` has what it asks for of nodes, and else may have
+    /// that of a whole node, whatever its GPUs or CPUs bring.
+    pub(super) fn memory(
+        &self,
+        of: &Text<'_>,
+        (runs, gpus_of_job): (bool, u64),
+        cpus: Option<f64>,
+    ) -> Result<Option<f64>, String> {
         if !self.memory {
             return Ok(None);
         }
-        // Where it comes with CPUs, and more of them than it is told, there is more of it too.
-        let of_cpu = of.get("MinMemoryCPU").filter(|_| !runs && of.get("MemPerTres").is_none());
-        if let (Some(text), Some(cpus)) = (of_cpu, cpus) {
-            let of_each = mib("MinMemoryCPU", text)?;
-            if of_each > 0.0 {
-                return Ok(Some(of_each * cpus));
+        let said = |key: &str| of.get(key).filter(|_| !runs).map(|text| mib(key, text)).transpose();
+        if said("MinMemoryNode")?.unwrap_or(0.0) == 0.0 {
+            let of_gpu = of.get("MemPerTres").filter(|_| !runs).and_then(|text| text.rsplit_once("gpu:"));
+            let of_gpu = of_gpu.map(|(_, text)| mib("MemPerTres", text)).transpose()?.unwrap_or(0.0);
+            let brought = match (of_gpu, said("MinMemoryCPU")?, cpus) {
+                (0.0, Some(of_cpu), Some(cpus)) => of_cpu * cpus,
+                (0.0, ..) => 0.0,
+                (of_gpu, ..) => of_gpu * gpus_of_job as f64,
+            };
+            if brought > 0.0 {
+                return Ok(Some(brought));
             }
         }
         for key in ["AllocTRES", "ReqTRES", "TRES"] {
@@ -117,12 +128,13 @@ mod tests {
     use super::super::text::records;
     use super::*;
 
-    const KEYS: [&str; 11] = [
+    const KEYS: [&str; 12] = [
         "JobId",
         "NumCPUs",
         "TRES",
         "CpusPerTres",
         "MinMemoryCPU",
+        "MinMemoryNode",
         "MemPerTres",
         "NodeName",
         "ThreadsPerCore",
@@ -142,7 +154,7 @@ mod tests {
         let counted = Counted::of(config, &read(node.into(), "NodeName"));
         let job = &read(format!("JobId=1 {job}"), "JobId")[0];
         let cpus = counted.cpus(job, (false, gpus, nodes)).expect("CPUs");
-        (cpus, counted.memory(job, false, cpus).expect("memory"))
+        (cpus, counted.memory(job, (false, gpus), cpus).expect("memory"))
     }
 
     #[test]
@@ -158,6 +170,14 @@ mod tests {
         assert_eq!(of(with_gpus, 2, 1), given(6.0, 200.0));
         assert_eq!(of("NumCPUs=6 TRES=cpu=6,mem=700M,node=1", 2, 1), given(6.0, 700.0));
         assert_eq!(of("NumCPUs=1 TRES=cpu=1,mem=2000M,node=1", 1, 1), given(2.0, 2000.0));
+        // By a partition's defaults of 3 CPUs and 700 MiB a GPU.
+        let defaults = "NumCPUs=1 TRES=cpu=1,mem=16000M,node=1 MinMemoryNode=0 CpusPerTres=gpu:3 MemPerTres=gpu:700";
+        assert_eq!((of(defaults, 2, 1), of(defaults, 1, 1)), (given(6.0, 1400.0), given(4.0, 700.0)));
+        let own = "NumCPUs=1 TRES=cpu=1,mem=1000M,node=1 MinMemoryNode=1000M CpusPerTres=gpu:3 MemPerTres=gpu:700";
+        assert_eq!(
+            (of(own, 1, 1).1, of("NumCPUs=5 TRES=mem=16000M MinMemoryNode=0 MemPerTres=gpu:700", 1, 1).1),
+            (Some(1000.0), Some(700.0))
+        );
         // Where memory is not counted, and where threads are given one by one.
         let threads = "SelectType = select/cons_tres\nSelectTypeParameters = CR_CPU\n";
         assert_eq!(waiting(threads, NODE, "NumCPUs=1 TRES=cpu=1,mem=500M", (1, 1)), (Some(1.0), None));

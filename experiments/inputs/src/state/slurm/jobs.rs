@@ -6,7 +6,7 @@ use super::text::{Gres, Text, gpus, hosts, ranges};
 use super::{Capture, list, qos, whole};
 
 /// What Slurm tells of jobs and is mapped.
-pub(super) const MAPPED: [&str; 51] = [
+pub(super) const MAPPED: [&str; 52] = [
     "JobId",
     "ArrayJobId",
     "ArrayTaskId",
@@ -41,6 +41,7 @@ pub(super) const MAPPED: [&str; 51] = [
     "NumCPUs",
     "CpusPerTres",
     "MinMemoryCPU",
+    "MinMemoryNode",
     "MemPerTres",
     "TRES",
     "ReqTRES",
@@ -60,7 +61,7 @@ pub(super) const MAPPED: [&str; 51] = [
     "Licenses",
 ];
 /// What it tells in vain.
-pub(super) const IN_VAIN: [&str; 52] = [
+pub(super) const IN_VAIN: [&str; 51] = [
     "FailedNode",
     "GroupId",
     "MCS_label",
@@ -85,7 +86,6 @@ pub(super) const IN_VAIN: [&str; 52] = [
     "CPU_IDs",
     "Mem",
     "MinCPUsNode",
-    "MinMemoryNode",
     "MinTmpDiskNode",
     "DelayBoot",
     "Contiguous",
@@ -218,7 +218,7 @@ impl Capture<'_> {
             "gpus": gpus,
             "nodes": shape,
             "cpus": cpus,
-            "ram_mib": self.counted.memory(of, runs || over, cpus)?,
+            "ram_mib": self.counted.memory(of, (runs || over, gpus), cpus)?,
             "kinds": kinds,
             "features": features.map(|text| vec![text.split('&').collect::<Vec<_>>()]),
             "nodes_in": hosts(of.get("ReqNodeList").unwrap_or(""))?,
