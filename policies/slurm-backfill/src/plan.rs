@@ -135,7 +135,6 @@ impl Planner {
                 }
             }
             let last = last?;
-
             if count >= need.nodes as usize
                 && let Some(places) = places(&free)
             {
