@@ -1,14 +1,15 @@
 //! Which jobs share GPUs: those whose stages fit into each other, found by matchings of the greatest weight.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use arrayvec::ArrayVec;
 use mwmatching::{Matching, SENTINEL};
-use sandtable_policy::{Cluster, GpuId, GpuTypeId, Job, JobId};
+use sandtable_policy::{Cluster, GpuId, GpuTypeId, Job};
 use sandtable_stages::{Step, measured, period};
 
-use crate::places::Places;
+use crate::places::{Places, Rooms};
 
 /// Weights of a matching are whole numbers.
 const SCALE: f64 = 1e6;
@@ -30,29 +31,42 @@ const REMEMBERED: usize = 1 << 16;
 type Class = u32;
 
 /// Jobs that are to have the same GPUs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+#[derive(Clone)]
+pub struct Group<'a> {
     /// Each with where it stands in the order.
-    jobs: ArrayVec<(usize, JobId), MOST>,
+    pub jobs: ArrayVec<(usize, &'a Job), MOST>,
+    /// Where the one that stands first does.
+    rank: usize,
     /// What its jobs take, ascending; empty: not known, and its job goes alone.
     classes: ArrayVec<Class, MOST>,
     /// The class of the one that stands first.
     first: Option<Class>,
 }
 
-impl Group {
-    fn of(job: &Job, rank: usize, times: &mut Times) -> Group {
-        let first = times.class(job);
-        Group { jobs: [(rank, job.id)].into_iter().collect(), classes: first.into_iter().collect(), first }
+impl<'a> Group<'a> {
+    fn of(job: &'a Job, rank: usize, times: &mut Times) -> Group<'a> {
+        Group::new(job, rank, times.class(job))
     }
 
-    fn rank(&self) -> usize {
-        self.jobs.iter().map(|(rank, _)| *rank).min().unwrap_or(usize::MAX)
+    fn new(job: &'a Job, rank: usize, first: Option<Class>) -> Group<'a> {
+        Group { jobs: [(rank, job)].into_iter().collect(), rank, classes: first.into_iter().collect(), first }
     }
 
-    fn join(&mut self, other: Group) {
-        if other.rank() < self.rank() {
-            self.first = other.first;
+    /// A job of the group: all of them ask for the same GPUs.
+    pub fn job(&self) -> &'a Job {
+        self.jobs[0].1
+    }
+
+    /// The GPUs that its jobs hold, if all that hold some hold the same.
+    pub fn held(&self) -> Option<&'a [GpuId]> {
+        let mut all = self.jobs.iter().map(|(_, job)| &job.held).filter(|held| !held.is_empty());
+        let first = all.next()?;
+        all.all(|other| other == first).then_some(first)
+    }
+
+    fn join(&mut self, other: Group<'a>) {
+        if other.rank < self.rank {
+            (self.rank, self.first) = (other.rank, other.first);
         }
         self.jobs.extend(other.jobs);
         self.classes.extend(other.classes);
@@ -125,7 +139,7 @@ impl Times {
 /// Jobs in order, the GPUs that they may have, and how many may have the same.
 pub struct Asked<'a> {
     pub cluster: &'a Cluster,
-    pub order: &'a [JobId],
+    pub order: &'a [&'a Job],
     pub places: &'a Places,
     pub most: usize,
 }
@@ -134,13 +148,13 @@ pub struct Asked<'a> {
 struct Crowd(Vec<(Rc<[GpuTypeId]>, u32, u32)>);
 
 impl Crowd {
-    fn of(asked: &Asked<'_>, sizes: &[Vec<Group>]) -> Crowd {
+    fn of(rooms: &Rooms, sizes: &[Vec<Group<'_>>]) -> Crowd {
         let mut crowd = Crowd(Vec::new());
-        for group in sizes.iter().flatten() {
-            let job = asked.first(group);
+        for groups in sizes.iter().filter(|groups| !groups.is_empty()) {
+            let (job, asked) = (groups[0].job(), groups[0].job().gpus * groups.len() as u32);
             match crowd.0.iter_mut().find(|(types, ..)| *types == job.gpu_types) {
-                Some((_, asks, _)) => *asks += job.gpus,
-                None => crowd.0.push((job.gpu_types.clone(), job.gpus, asked.places.left_of(&job.gpu_types))),
+                Some((_, asks, _)) => *asks += asked,
+                None => crowd.0.push((job.gpu_types.clone(), asked, rooms.left_of(&job.gpu_types))),
             }
         }
         crowd
@@ -160,111 +174,94 @@ impl Crowd {
     }
 }
 
-/// Groups and their GPUs.
-pub type Placed = Vec<(Ids, Vec<GpuId>)>;
-
-/// The jobs of a group.
-pub type Ids = ArrayVec<JobId, MOST>;
-
-impl Asked<'_> {
-    fn job(&self, id: JobId) -> &Job {
-        self.cluster.job(id)
-    }
-
-    /// Each job alone: in order, those that find a place.
-    pub fn alone(&self) -> Placed {
-        let mut places = self.places.clone();
-        let place = |id: &JobId| {
-            let job = self.job(*id);
-            Some(([*id].into_iter().collect(), places.take(job.gpus, &job.gpu_types)?))
-        };
-        self.order.iter().filter_map(place).collect()
+impl<'a> Asked<'a> {
+    /// Each job alone.
+    pub fn alone(&self) -> Vec<Group<'a>> {
+        self.order.iter().enumerate().map(|(rank, job)| Group::new(job, rank, None)).collect()
     }
 
     /// Jobs in groups of one size of gang: those that are first in order, in groups while they ask for more GPUs than there are.
-    pub fn in_groups(&self, times: &mut Times) -> Placed {
+    pub fn in_groups(&self, times: &mut Times) -> Vec<Group<'a>> {
         let mut sizes = self.candidates(times);
-        let mut crowd = Crowd::of(self, &sizes);
+        let mut crowd = Crowd::of(self.places.rooms(), &sizes);
         for _ in 0..self.most {
-            if !sizes.iter().flatten().any(|group| crowd.is_there(&self.first(group).gpu_types)) {
+            let mut asked = sizes.iter().filter_map(|groups| groups.first());
+            if !asked.any(|group| crowd.is_there(&group.job().gpu_types)) {
                 break;
             }
             sizes = sizes.into_iter().map(|groups| self.pair_up(groups, &mut crowd, times)).collect();
         }
-        let mut groups: Vec<Group> = Vec::with_capacity(sizes.iter().map(Vec::len).sum());
-        sizes.into_iter().flatten().for_each(|group| self.split(group, times, &mut groups));
-        groups.sort_by_key(Group::rank);
-        let mut places = self.places.clone();
-        groups.retain(|group| {
-            let job = self.first(group);
-            places.reserve(job.gpus, &job.gpu_types)
-        });
-        let in_order = groups.clone();
-        // Whole nodes first, as in the simulator, if all find a place so.
-        groups.sort_by_key(|group| std::cmp::Reverse(self.gpus(group)));
-        self.placed(&groups).unwrap_or_else(|| {
-            let mut placed = self.placed(&in_order).unwrap_or_default();
-            placed.sort_by_key(|(_, gpus)| std::cmp::Reverse(gpus.len()));
-            placed
-        })
+        let mut groups: Vec<Group<'a>> = Vec::with_capacity(sizes.iter().map(Vec::len).sum());
+        for group in sizes.into_iter().flatten() {
+            if times.is_slower(&group.classes) {
+                // Its jobs are done sooner alone.
+                groups.extend(group.jobs.iter().map(|(rank, job)| Group::of(job, *rank, times)));
+            } else {
+                groups.push(group);
+            }
+        }
+        groups
     }
 
-    /// These groups in this order, if all find a place.
-    fn placed(&self, groups: &[Group]) -> Option<Placed> {
-        let mut places = self.places.clone();
-        let place = |group: &Group| {
-            let job = self.first(group);
-            Some((group.jobs.iter().map(|(_, id)| *id).collect(), places.take(job.gpus, &job.gpu_types)?))
+    /// In order, the groups that find a place.
+    pub fn with_room<'g>(&self, groups: &'g [Group<'a>]) -> Vec<&'g Group<'a>> {
+        let mut by_rank: Vec<Option<&Group<'a>>> = vec![None; self.order.len()];
+        groups.iter().for_each(|group| by_rank[group.rank] = Some(group));
+        let mut rooms = self.places.rooms().clone();
+        let has_room = |group: &&Group<'a>| rooms.reserve(group.job().gpus, &group.job().gpu_types);
+        by_rank.into_iter().flatten().filter(has_room).collect()
+    }
+
+    /// The GPUs of groups as on an empty fleet: whole nodes first, as in the simulator, if all find a place so; else, and where each job is alone, in order.
+    pub fn places_anew(&self, groups: &[&Group<'a>]) -> Option<Vec<Vec<GpuId>>> {
+        let in_order: Vec<usize> = (0..groups.len()).collect();
+        let mut by_size = in_order.clone();
+        if self.most > 1 {
+            by_size.sort_by_key(|at| Reverse(groups[*at].job().gpus));
+        }
+        let all_of = |order: Vec<usize>| {
+            let (mut places, mut taken) = (self.places.clone(), vec![Vec::new(); groups.len()]);
+            for at in order {
+                let job = groups[at].job();
+                taken[at] = places.take(job.gpus, &job.gpu_types)?;
+            }
+            Some(taken)
         };
-        groups.iter().map(place).collect()
-    }
-
-    /// A job of a group: all of them ask for the same GPUs.
-    fn first(&self, group: &Group) -> &Job {
-        self.job(group.jobs[0].1)
-    }
-
-    fn gpus(&self, group: &Group) -> u32 {
-        self.first(group).gpus
+        all_of(by_size).or_else(|| all_of(in_order))
     }
 
     /// Of each size of gang and choice of types, in the order of the first of each: for every place that one of them finds, as many of the next as may share it.
-    fn candidates(&self, times: &mut Times) -> Vec<Vec<Group>> {
-        let mut sizes: Vec<Vec<(usize, JobId)>> = Vec::new();
-        let mut size_of: Vec<usize> = Vec::with_capacity(self.order.len());
+    fn candidates(&self, times: &mut Times) -> Vec<Vec<Group<'a>>> {
+        let mut rooms = self.places.rooms().clone();
+        let mut sizes: Vec<(Vec<(usize, &Job)>, usize)> = Vec::new();
         let alike = |a: &Job, b: &Job| a.gpus == b.gpus && a.gpu_types == b.gpu_types;
-        for (rank, id) in self.order.iter().enumerate() {
-            let known = sizes.iter().position(|jobs| alike(self.job(jobs[0].1), self.job(*id)));
-            let size = known.unwrap_or(sizes.len());
-            if known.is_none() {
-                sizes.push(Vec::new());
-            }
-            sizes[size].push((rank, *id));
-            size_of.push(size);
-        }
-        let mut chosen = vec![0; sizes.len()];
-        let mut places = self.places.clone();
-        for (rank, size) in size_of.into_iter().enumerate() {
-            let jobs = &sizes[size];
-            let job = self.job(jobs[0].1);
-            let is_next = jobs.get(chosen[size]).is_some_and(|(next, _)| *next <= rank);
-            if is_next && places.reserve(job.gpus, &job.gpu_types) {
-                chosen[size] = (chosen[size] + self.most).min(jobs.len());
+        for (rank, job) in self.order.iter().enumerate() {
+            let known = sizes.iter().position(|(jobs, _)| alike(jobs[0].1, job));
+            let size = known.unwrap_or_else(|| {
+                sizes.push((Vec::new(), 0));
+                sizes.len() - 1
+            });
+            let (jobs, chosen) = &mut sizes[size];
+            jobs.push((rank, *job));
+            let is_next = *chosen < jobs.len();
+            if is_next && rooms.reserve(job.gpus, &job.gpu_types) {
+                *chosen += self.most;
             }
         }
-        let of_size = |(jobs, chosen): (&Vec<(usize, JobId)>, usize)| {
-            jobs[..chosen].iter().map(|(rank, id)| Group::of(self.job(*id), *rank, times)).collect::<Vec<Group>>()
+        let of_size = |(jobs, chosen): (Vec<(usize, &'a Job)>, usize)| {
+            let chosen = jobs.into_iter().take(chosen);
+            chosen.map(|(rank, job)| Group::of(job, rank, times)).collect::<Vec<Group<'a>>>()
         };
-        sizes.iter().zip(chosen).map(of_size).collect()
+        sizes.into_iter().map(of_size).collect()
     }
 
     /// Joins pairs of groups of one size that use the most of what they would share, while more is asked for than there is.
-    fn pair_up(&self, groups: Vec<Group>, crowd: &mut Crowd, times: &mut Times) -> Vec<Group> {
+    fn pair_up(&self, groups: Vec<Group<'a>>, crowd: &mut Crowd, times: &mut Times) -> Vec<Group<'a>> {
         if groups.iter().all(|group| group.classes.is_empty()) {
             return groups;
         }
         let mates = self.mates(&groups, times);
-        let mut left: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
+        let mut left: Vec<Option<Group<'a>>> = groups.into_iter().map(Some).collect();
         let mut joined = Vec::new();
         for (at, mate) in mates.into_iter().enumerate() {
             // A pair comes where the second of it stood.
@@ -274,8 +271,8 @@ impl Asked<'_> {
             let first = mate.and_then(|mate| left[mate].take());
             let Some(second) = left[at].take() else { continue };
             match first {
-                Some(mut first) if crowd.is_there(&self.first(&first).gpu_types) => {
-                    crowd.asks_for_less(&self.first(&first).gpu_types, self.gpus(&first));
+                Some(mut first) if crowd.is_there(&first.job().gpu_types) => {
+                    crowd.asks_for_less(&first.job().gpu_types, first.job().gpus);
                     first.join(second);
                     joined.push(first);
                 }
@@ -287,7 +284,7 @@ impl Asked<'_> {
     }
 
     /// Of each group of one size the one that it is paired with: a matching of the greatest weight of as many in a row as a decision has time for.
-    fn mates(&self, groups: &[Group], times: &mut Times) -> Vec<Option<usize>> {
+    fn mates(&self, groups: &[Group<'_>], times: &mut Times) -> Vec<Option<usize>> {
         let block = (WORK / groups.len().max(1)).isqrt().clamp(2, MOST_MATCHED);
         let mut mates = vec![None; groups.len()];
         for first in (0..groups.len()).step_by(block) {
@@ -303,14 +300,13 @@ impl Asked<'_> {
     }
 
     /// Pairs of groups that may share, and how much of what they would share they use.
-    fn edges(&self, groups: &[Group], times: &mut Times) -> Vec<(usize, usize, i32)> {
-        let types = groups.first().map_or(&[][..], |group| &self.first(group).gpu_types);
+    fn edges(&self, groups: &[Group<'_>], times: &mut Times) -> Vec<(usize, usize, i32)> {
+        let types = groups.first().map_or(&[][..], |group| &group.job().gpu_types);
         let memory = types.iter().map(|kind| self.cluster.memory_of(*kind)).min().unwrap_or(0);
-        let takes = |group: &Group| group.jobs.iter().map(|(_, id)| u64::from(self.job(*id).memory_mib)).sum::<u64>();
-        let shares = |group: &Group| {
-            !group.classes.is_empty() && group.jobs.iter().all(|(_, id)| self.job(*id).out_of_memory == 0)
-        };
-        let there: Vec<(usize, &Group, u64)> = groups
+        let takes = |group: &Group<'_>| group.jobs.iter().map(|(_, job)| u64::from(job.memory_mib)).sum::<u64>();
+        let shares =
+            |group: &Group<'_>| !group.classes.is_empty() && group.jobs.iter().all(|(_, job)| job.out_of_memory == 0);
+        let there: Vec<(usize, &Group<'_>, u64)> = groups
             .iter()
             .enumerate()
             .filter(|(_, group)| shares(group))
@@ -324,7 +320,7 @@ impl Asked<'_> {
                 if !fits || first.jobs.len() + second.jobs.len() > self.most {
                     continue;
                 }
-                let leads = if first.rank() <= second.rank() { first.first } else { second.first };
+                let leads = if first.rank <= second.rank { first.first } else { second.first };
                 let Some(leads) = leads else { continue };
                 let weight = *known.entry((&first.classes, &second.classes, leads)).or_insert_with(|| {
                     let mut classes = [first.classes.as_slice(), &second.classes].concat();
@@ -336,21 +332,13 @@ impl Asked<'_> {
         }
         edges
     }
-
-    /// A group, or its jobs alone if they are done sooner so.
-    fn split(&self, group: Group, times: &mut Times, into: &mut Vec<Group>) {
-        match times.is_slower(&group.classes) {
-            true => into.extend(group.jobs.iter().map(|(rank, id)| Group::of(self.job(*id), *rank, times))),
-            false => into.push(group),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use sandtable_policy::testing::{arrival, demand, topology};
     use sandtable_policy::{
-        Batch, Communication, Event, Fresh, Introductions, Sharing, Stages, Trigger, WorkloadProfile,
+        Batch, Communication, Event, Fresh, Introductions, JobId, Sharing, Stages, Trigger, WorkloadProfile,
     };
 
     use super::*;
@@ -390,11 +378,13 @@ mod tests {
             ..Introductions::default()
         };
         cluster.take_in(&batch, new);
-        let order: Vec<JobId> = (0..workloads.len() as JobId).collect();
-        let places = Places::empty(&cluster, |_| false);
+        let order: Vec<&Job> = (0..workloads.len() as JobId).map(|id| cluster.job(id)).collect();
+        let places = Places::all_but(&cluster, &Default::default());
         let asked = Asked { cluster: &cluster, order: &order, places: &places, most };
+        let groups = asked.in_groups(&mut Times::default());
+        let found = asked.with_room(&groups);
         let mut found: Vec<Vec<JobId>> =
-            asked.in_groups(&mut Times::default()).into_iter().map(|(jobs, _)| jobs.to_vec()).collect();
+            found.iter().map(|group| group.jobs.iter().map(|(_, job)| job.id).collect()).collect();
         found.iter_mut().for_each(|jobs| jobs.sort_unstable());
         found
     }

@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, ChangeCause, Cluster, Config, Event, GpuId, Job, JobId, JobPhase, Kind,
-    Knowledge, Param, Policy, PolicyError, Rounds, Setup, Trigger, ascending, driver::needed, host,
+    Knowledge, Param, Policy, PolicyError, Quantity, Rounds, Setup, Trigger, ascending, driver::needed, host,
 };
 
-use groups::{Asked, Placed, Times};
+use groups::{Asked, Group, Times};
 use places::Places;
 
 /// What jobs are in the order of.
@@ -108,8 +108,11 @@ impl Policy for Muri {
         let news = self.take_in(batch, cluster);
         let is_time = if self.round > 0 { batch.trigger == Trigger::Round } else { news };
         if is_time {
-            self.sort(cluster);
-            self.place(cluster);
+            let order = self.order(cluster);
+            self.jobs.clear();
+            self.jobs.extend(order.iter().map(|job| job.id));
+            let (leave, moves) = self.places(cluster, order);
+            self.rounds.change(cluster, leave, moves);
         } else {
             self.rounds.resume(cluster);
         }
@@ -139,99 +142,109 @@ impl Muri {
         news
     }
 
-    /// Sorts what may be given GPUs; jobs that are alike stay as they were.
-    fn sort(&mut self, cluster: &Cluster) {
-        let keys: Vec<f64> = match self.order {
-            Order::Attained => self.jobs.iter().map(|id| cluster.job(*id).service(cluster.now()) as f64).collect(),
-            Order::Time | Order::Service => {
-                let left = cluster.remaining(&self.jobs);
-                // Beside others a job takes longer than alone.
-                let shares = |id: &&JobId| cluster.job(**id).held.first().is_some_and(|gpu| cluster.tasks(*gpu) > 1);
-                let sharing: Vec<JobId> = self.jobs.iter().filter(shares).copied().collect();
-                let paces = if sharing.is_empty() { Vec::new() } else { host::speeds(sharing.clone()) };
-                let paces: BTreeMap<JobId, f64> =
-                    sharing.into_iter().zip(paces).filter(|(_, pace)| *pace > 0.0).collect();
-                let weigh = |(id, left): (&JobId, f64)| {
-                    let gpus = if self.order == Order::Service { cluster.job(*id).gpus } else { 1 };
-                    left * paces.get(id).unwrap_or(&1.0) * f64::from(gpus)
-                };
-                self.jobs.iter().zip(left).map(weigh).collect()
+    /// The jobs, those that are to be first first; jobs that are alike stay as they were.
+    fn order<'a>(&self, cluster: &'a Cluster) -> Vec<&'a Job> {
+        let mut keyed: Vec<(f64, &Job)> = self.jobs.iter().map(|id| (0.0, cluster.job(*id))).collect();
+        if self.order == Order::Attained {
+            keyed.iter_mut().for_each(|(key, job)| *key = job.service(cluster.now()) as f64);
+        } else {
+            let types = keyed.iter().map(|(_, job)| cluster.type_of(job)).collect();
+            let left = host::estimate(Quantity::Remaining, self.jobs.clone(), types);
+            // Beside others a job takes longer than alone.
+            let shares = |job: &Job| job.held.first().is_some_and(|gpu| cluster.tasks(*gpu) > 1);
+            let sharing: Vec<JobId> = keyed.iter().filter(|(_, job)| shares(job)).map(|(_, job)| job.id).collect();
+            let paces = if sharing.is_empty() { Vec::new() } else { host::speeds(sharing.clone()) };
+            let paces: BTreeMap<JobId, f64> = sharing.into_iter().zip(paces).filter(|(_, pace)| *pace > 0.0).collect();
+            for ((key, job), left) in keyed.iter_mut().zip(left) {
+                let gpus = if self.order == Order::Service { job.gpus } else { 1 };
+                *key = left * paces.get(&job.id).unwrap_or(&1.0) * f64::from(gpus);
             }
-        };
-        let mut keyed: Vec<(f64, JobId)> = keys.into_iter().zip(self.jobs.iter().copied()).collect();
-        keyed.sort_by(|a, b| ascending(a.0, b.0));
-        self.jobs = keyed.into_iter().map(|(_, id)| id).collect();
+        }
+        sort_what_is_nearly_sorted(&mut keyed);
+        keyed.into_iter().map(|(_, job)| job).collect()
     }
 
-    fn place(&mut self, cluster: &mut Cluster) {
+    /// Jobs that let go of their GPUs, and GPUs of those that get others; jobs in order.
+    fn places(&mut self, cluster: &Cluster, mut order: Vec<&Job>) -> (Vec<JobId>, BTreeMap<JobId, Vec<GpuId>>) {
         // A group stays as it is while one of its jobs starts, or may not be preempted.
-        let fixed: BTreeSet<Vec<GpuId>> =
-            cluster.holders().filter(|job| !job.may_be_moved()).map(|job| job.held.clone()).collect();
-        let stands = |job: &Job| job.holds() && fixed.contains(&job.held);
-        let places = Places::empty(cluster, stands);
-        let is_asked = |id: &&JobId| !stands(cluster.job(**id));
-        let order: Vec<JobId> = self.jobs.iter().filter(is_asked).copied().collect();
+        let is_fixed = |job: &&&Job| job.holds() && !job.may_be_moved();
+        let fixed: BTreeSet<&[GpuId]> = order.iter().filter(is_fixed).map(|job| &*job.held).collect();
+        if !fixed.is_empty() {
+            order.retain(|job| !job.holds() || !fixed.contains(&*job.held));
+        }
+        let places = Places::all_but(cluster, &fixed);
         let most = self.most.min(cluster.tenancy() as usize);
         let asked = Asked { cluster, order: &order, places: &places, most };
-        let placed = if most > 1 { asked.in_groups(&mut self.times) } else { asked.alone() };
-        let kept = keep(cluster, &placed, places.clone());
-        let (mut stay, mut moves): (Vec<JobId>, BTreeMap<JobId, Vec<GpuId>>) = Default::default();
-        for (at, (jobs, anew)) in placed.iter().enumerate() {
-            let gpus = match &kept {
-                Some(kept) => kept[at].as_deref().or_else(|| held(cluster, jobs)).unwrap_or_default(),
-                None => anew,
-            };
-            for id in jobs {
-                let job = cluster.job(*id);
-                match job.holds() && job.held == gpus {
-                    true => stay.push(*id),
-                    false => drop(moves.insert(*id, gpus.to_vec())),
+        let groups = if most > 1 { asked.in_groups(&mut self.times) } else { asked.alone() };
+        let groups = asked.with_room(&groups);
+        let kept = keep(cluster, &groups, places.clone());
+        let anew = if kept.is_none() { asked.places_anew(&groups) } else { None };
+        let given = kept.or(anew.map(|all| all.into_iter().map(Some).collect())).unwrap_or_default();
+        let (mut stays, mut moves) = (vec![false; order.len()], BTreeMap::new());
+        for (group, gpus) in groups.iter().zip(&given) {
+            let gpus = gpus.as_deref().or_else(|| group.held()).unwrap_or_default();
+            for (rank, job) in &group.jobs {
+                match job.holds() && (std::ptr::eq(gpus, &*job.held) || job.held == gpus) {
+                    true => stays[*rank] = true,
+                    false => drop(moves.insert(job.id, gpus.to_vec())),
                 }
             }
         }
-        stay.sort_unstable();
-        let leaves = |job: &&Job| job.may_be_moved() && !stands(job) && stay.binary_search(&job.id).is_err();
-        let leave: Vec<JobId> = cluster.holders().filter(leaves).map(|job| job.id).collect();
-        self.rounds.change(cluster, leave, moves);
+        let leaves = |(job, stays): &(&&Job, bool)| job.holds() && !stays;
+        (order.iter().zip(stays).filter(leaves).map(|(job, _)| job.id).collect(), moves)
     }
 }
 
-/// The GPUs that jobs of a group hold, if all that do hold the same.
-fn held<'a>(cluster: &'a Cluster, jobs: &[JobId]) -> Option<&'a [GpuId]> {
-    let mut all = jobs.iter().map(|id| &cluster.job(*id).held).filter(|held| !held.is_empty());
-    let first = all.next()?;
-    all.all(|other| other == first).then_some(first)
+/// Sorts by the key; jobs that are alike stay as they were. Between two decisions few jobs pass each other: those that do are inserted where they belong, as long as that is
+/// less work than to sort all.
+fn sort_what_is_nearly_sorted<T: Copy>(keyed: &mut [(f64, T)]) {
+    let mut work = 8 * keyed.len();
+    for at in 1..keyed.len() {
+        let new = keyed[at];
+        if ascending(keyed[at - 1].0, new.0).is_le() {
+            continue;
+        }
+        let from = keyed[..at].partition_point(|other| ascending(other.0, new.0).is_le());
+        keyed.copy_within(from..at, from + 1);
+        keyed[from] = new;
+        let Some(left) = work.checked_sub(at - from + 8) else {
+            return keyed.sort_by(|a, b| ascending(a.0, b.0));
+        };
+        work = left;
+    }
 }
 
 /// GPUs of groups where those that run keep theirs (none), unless a larger gang needs them, and the others get what is left; none at all where that is too scattered for them.
-fn keep(cluster: &Cluster, placed: &Placed, mut places: Places) -> Option<Vec<Option<Vec<GpuId>>>> {
-    let wanted: Vec<Option<&[GpuId]>> = placed.iter().map(|(jobs, _)| held(cluster, jobs)).collect();
-    let mut by_size: BTreeMap<Reverse<usize>, Vec<usize>> = BTreeMap::new();
-    placed.iter().enumerate().for_each(|(at, (_, gpus))| by_size.entry(Reverse(gpus.len())).or_default().push(at));
+fn keep(cluster: &Cluster, groups: &[&Group<'_>], mut places: Places) -> Option<Vec<Option<Vec<GpuId>>>> {
+    let wanted: Vec<Option<&[GpuId]>> = groups.iter().map(|group| group.held()).collect();
+    let mut by_size: BTreeMap<Reverse<u32>, Vec<usize>> = BTreeMap::new();
+    groups.iter().enumerate().for_each(|(at, group)| by_size.entry(Reverse(group.job().gpus)).or_default().push(at));
     let sizes: Vec<Vec<usize>> = by_size.into_values().collect();
     // What none of these that run may keep: one that has lost a GPU keeps none.
     let unwanted = |places: &Places, sizes: &[Vec<usize>]| {
         let mut open = places.clone();
-        let may_be_kept = sizes.iter().flatten().filter_map(|at| wanted[*at]).filter(|gpus| places.has(cluster, gpus));
+        let may_be_kept = sizes.iter().flatten().filter_map(|at| wanted[*at]).filter(|gpus| places.has(gpus));
         may_be_kept.for_each(|gpus| open.remove(cluster, gpus));
         open
     };
-    let (mut open, mut is_stale) = (unwanted(&places, &sizes), false);
-    let mut kept = vec![None; placed.len()];
+    let mut open: Option<Places> = None;
+    let mut kept = vec![None; groups.len()];
     for (number, of_size) in sizes.iter().enumerate() {
-        if std::mem::take(&mut is_stale) {
-            open = unwanted(&places, &sizes[number..]);
-        }
         let mut stays = |at: &usize| wanted[*at].is_some_and(|gpus| places.take_these(cluster, gpus));
         let others: Vec<usize> = of_size.iter().copied().filter(|at| !stays(at)).collect();
+        let mut is_stale = false;
         for at in others {
-            let job = cluster.job(placed[at].0[0]);
+            let open = open.get_or_insert_with(|| unwanted(&places, &sizes[number + 1..]));
+            let job = groups[at].job();
             let found = open.take(job.gpus, &job.gpu_types);
             is_stale |= found.is_none();
-            let gpus = found.or_else(|| places.least_wanted(&open, job.gpus, &job.gpu_types))?;
+            let gpus = found.or_else(|| places.least_wanted(open, job.gpus, &job.gpu_types))?;
             places.remove(cluster, &gpus);
             open.remove(cluster, &gpus);
             kept[at] = Some(gpus);
+        }
+        if is_stale {
+            open = None;
         }
     }
     Some(kept)
