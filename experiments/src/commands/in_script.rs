@@ -6,6 +6,24 @@ use serde_json::Value;
 
 /// A message that names a place of a script, above the line that it is of; none where it names no place, or none of this text.
 pub(crate) fn drawn(origin: &str, source: &str, message: &str) -> Option<String> {
+    let place = place(source, message)?;
+    let start = offset(source, place.line, place.column);
+    Some(at(origin, source, start..start + place.length, message, "here", None).message)
+}
+
+/// A place in a script.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Place {
+    /// From 1.
+    pub(crate) line: usize,
+    /// From 1.
+    pub(crate) column: usize,
+    /// Bytes of what stands there, where the message says that; else 0.
+    length: usize,
+}
+
+/// The place that a message names; none where it names none, or none of this text.
+pub(crate) fn place(source: &str, message: &str) -> Option<Place> {
     let (line, rest) = numbered(message, "line ")?;
     let (column, rest) = numbered(rest.strip_prefix(", ")?, "column ")?;
     if line == 0 || column == 0 || line > source.lines().count() {
@@ -15,7 +33,7 @@ pub(crate) fn drawn(origin: &str, source: &str, message: &str) -> Option<String>
     // What stands there is in the message too, as far as its first line goes.
     let code = rest.strip_prefix(", at `").and_then(|rest| rest.split_once("`: ")).map_or("", |(code, _)| code);
     let length = if source[start..].starts_with(code) { code.len() } else { 0 };
-    Some(at(origin, source, start..start + length, message, "here", None).message)
+    Some(Place { line, column, length })
 }
 
 /// The first number that stands behind a word, and what follows it.
@@ -27,8 +45,20 @@ fn numbered<'a>(text: &'a str, word: &str) -> Option<(usize, &'a str)> {
 
 /// The script of a cell whose policy is one.
 pub(crate) fn script_of(cell: &Cell) -> Option<String> {
-    let config: Value = serde_json::from_str(&cell.config).ok()?;
+    script_in(&cell.config)
+}
+
+/// The script in the configuration of a policy that is one.
+pub(crate) fn script_in(config: &str) -> Option<String> {
+    let config: Value = serde_json::from_str(config).ok()?;
     config.get("source").and_then(Value::as_str).map(str::to_string)
+}
+
+/// The frames of a fault, where one of them has a name: numbers of functions, as of the interpreter of scripts, which has no names, tell nothing.
+pub(crate) fn named(backtrace: &[String]) -> &[String] {
+    let is_named =
+        |frame: &String| !frame.strip_prefix("function ").is_some_and(|number| number.parse::<u32>().is_ok());
+    if backtrace.iter().any(is_named) { backtrace } else { &[] }
 }
 
 #[cfg(test)]
@@ -41,6 +71,8 @@ mod tests {
         let shown = drawn(message).expect("a place");
         assert!(shown.starts_with("error: mine gave up") && shown.contains("script of mine:2:12"), "{shown}");
         assert!(shown.contains("2 |     return job.nope\n  |            ^^^^^^^^ here"), "{shown}");
+        let place = super::place(source, message).expect("a place");
+        assert_eq!((place.line, place.column, place.length), (2, 12, "job.nope".len()));
         assert!(drawn("line 2, column 16: Parse error").is_some_and(|shown| shown.contains("return job.nope")));
         for none in [
             "a fault",

@@ -22,6 +22,7 @@ use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed};
 use serde_json::{Value, json};
 
+use crate::commands::in_script;
 use crate::ui;
 
 /// Policies.
@@ -184,8 +185,12 @@ fn replay(path: &Path, policy: Option<&str>) -> Result<ExitCode, Error> {
     };
     let found = ended.err().unwrap_or(capsule.fault);
     let verdict = if same { "the same fault" } else { "ANOTHER end" };
-    ui::result(&format!("{calls} calls replayed, up to {last}: {verdict}: {found}\n"));
-    for frame in found.backtrace() {
+    let said = format!("{calls} calls replayed, up to {last}: {verdict}: {found}");
+    let drawn = in_script::script_in(&capsule.setup.config)
+        .and_then(|script| in_script::drawn("script", &script, &found.to_string()));
+    ui::result(&format!("{said}\n"));
+    ui::result(&drawn.map_or_else(String::new, |drawn| format!("{drawn}\n")));
+    for frame in in_script::named(found.backtrace()) {
         ui::result(&format!("    at {frame}\n"));
     }
     Ok(if same { ExitCode::Done } else { ExitCode::CheckFailed })

@@ -23,7 +23,7 @@ Requests, each with an `id` that its answer has too, and one of the first three:
 
 Answers, in the order in which they are ready:
   {\"id\": 1, \"ok\": true, \"score\": -3573.5, \"metrics\": {…}, \"against\": {\"fifo\": {…}}, \"cells\": [\"…\"]}
-  {\"id\": 2, \"ok\": false, \"score\": -1e308, \"fault\": \"out-of-fuel\", \"message\": \"…\"}
+  {\"id\": 2, \"ok\": false, \"score\": -1e308, \"fault\": \"refused-internal\", \"message\": \"…\", \"at\": {\"line\": 2, …}}
 
 Examples:
   sandtable score experiments/specs/quickstart.ron --test --baseline fifo < candidates.jsonl")]

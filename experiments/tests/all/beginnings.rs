@@ -1,8 +1,9 @@
 //! Runs that begin in the middle: a run that is cut at any instant, captured and continued is the same run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use sandtable::artifact::shipped;
 use sandtable::execute::{Compiled, inputs};
 use sandtable::plan::{Cell, Options, Plan, plan};
 use sandtable_hardware::{Beginning, Duration, GpuId, Instant, Job, JobId, SECOND, SimulatedBackend, Standing};
@@ -24,10 +25,48 @@ const POLICIES: &[(&str, &str)] = &[
     ("priority", "{}"),
     ("edf", "{}"),
     ("slurm-backfill", "{\"lag\": 0}"),
+    ("allox", "{}"),
+    ("antman-like", "{}"),
+    ("clwp-nlwp", "{}"),
+    ("fgd", "{}"),
+    ("hived", "{}"),
+    ("horus", "{}"),
+    ("kai-like", "{}"),
+    ("lucid-like", "{}"),
+    ("muri", "{}"),
+    ("packer", "{}"),
+    ("schedtune-like", "{}"),
+    ("share", "{}"),
 ];
 
-/// One that remembers in which order jobs came into its queues.
-const REMEMBERS: &[(&str, &str)] = &[("las", "{}")];
+/// Policies that remember more: in which order jobs came into their queues, what each has had in rounds, or what was planned for it.
+const REMEMBERS: &[(&str, &str)] = &[
+    ("las", "{}"),
+    ("chronus-like", "{}"),
+    ("gandiva-fair", "{}"),
+    ("gandiva-like", "{}"),
+    ("gavel", "{}"),
+    ("gavel-leases", "{}"),
+    ("horus-plus", "{}"),
+    ("kueue-like", "{}"),
+    ("shockwave", "{}"),
+];
+
+/// Shipped policies that are for elastic jobs, or that need weights, a script, a log or facts of models.
+const NOT_OF_THESE_JOBS: &[&str] = &[
+    "afs",
+    "ats",
+    "elasticflow",
+    "lyra-like",
+    "mlp",
+    "optimus",
+    "pollux",
+    "recorded",
+    "script",
+    "sia",
+    "similarity",
+    "tiresias",
+];
 
 fn expand(policies: &[(&str, &str)]) -> Plan {
     let folder = tempfile::tempdir().expect("a folder");
@@ -37,11 +76,14 @@ fn expand(policies: &[(&str, &str)]) -> Plan {
         .map(|(at, (name, with))| format!("Policy(name: {name:?}, label: \"{name}-{at}\", with: {with})"))
         .collect();
     let spec = format!(
-        "Experiment(title: \"t\", fleet: Model(nodes: 2, gpus: 4, kind: \"g\", speed: 1.0), seeds: Range(0, 3), \
+        "Experiment(title: \"t\", fleet: Model(nodes: 2, gpus: 4, kind: \"RTX-3090\", speed: 1.0), seeds: Range(0, 3), \
+         profile: File({:?}), queues: [Queue(name: \"a\"), Queue(name: \"b\", weight: 2)], \
          workload: Generate(jobs: 40, arrivals: Poisson(load: 1.2), \
          durations: LogNormal(median: \"10min\", sigma: 1.0), gpus: {{1: 4, 2: 2, 4: 1, 8: 1}}, \
-         deadlines: Deadlines(least: 1, most: 4), priorities: {{0: 2, 5: 1}}), policies: [{}], \
-         predictors: {{\"remaining\": Oracle}})",
+         queues: {{\"a\": 1, \"b\": 1}}, deadlines: Deadlines(least: 1, most: 4), priorities: {{0: 2, 5: 1}}), policies: [{}], \
+         reveal: [SoloProfile, Memory, ModelFacts], predictors: {{\"remaining\": Oracle, \"utilisation\": Oracle, \
+         \"memory\": Oracle, \"similarity\": Oracle, \"throughput\": Oracle, \"pair-speed\": Oracle}})",
+        root().join("experiments/specs/profiles/synthetic.ron"),
         named.join(", ")
     );
     std::fs::write(&path, spec).expect("written");
@@ -155,7 +197,7 @@ fn cut(
 
 #[test]
 fn a_run_that_is_cut_captured_and_continued_is_the_same_run() {
-    let cuts = cut(POLICIES, 7, |story, expected, found| {
+    let cuts = cut(POLICIES, 12, |story, expected, found| {
         for (name, of) in expected {
             assert_eq!(found.get(name), Some(of), "{story}: job {name}");
         }
@@ -164,8 +206,15 @@ fn a_run_that_is_cut_captured_and_continued_is_the_same_run() {
 }
 
 #[test]
+fn every_shipped_policy_is_cut_or_is_for_other_jobs() {
+    let named = POLICIES.iter().chain(REMEMBERS).map(|(name, _)| *name).chain(NOT_OF_THESE_JOBS.iter().copied());
+    let named: BTreeSet<&str> = named.collect();
+    assert_eq!(named, shipped().collect());
+}
+
+#[test]
 fn a_policy_that_remembers_goes_on_without_its_memory() {
-    let cuts = cut(REMEMBERS, 7, |story, expected, found| {
+    let cuts = cut(REMEMBERS, 12, |story, expected, found| {
         for (name, (row, _)) in expected {
             let (other, _) = &found[name];
             assert_eq!(other.outcome, row.outcome, "{story}: job {name}");

@@ -136,6 +136,8 @@ fn a_fault_is_an_answer_and_the_next_request_is_served() {
         let said = answer["message"].as_str().unwrap_or_default();
         assert!(answer["fault"] == kind && said.contains(words), "{id}: {answer}");
     }
+    let place = json!({"line": 1, "column": 25, "text": "def key(job, c): return job.nope"});
+    assert!(found["2"]["at"] == place && found["1"].get("at").is_none(), "{} {}", found["1"], found["2"]);
     assert_eq!(found["11"]["ok"], true);
     // What is kept is where a run would put it.
     let kept = found["8"]["cells"][0].as_str().expect("an id");

@@ -159,6 +159,11 @@ fn a_script_is_checked_inspected_and_measured_by_its_path() {
     write("spec.ron", &spec(2, "Policy(name: \"./wrong.star\")"));
     let ran = run(&["run", "spec.ron", "--store", "store"]);
     assert!(ran.code == 3 && ran.stderr.contains("script of wrong:2:12"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("at function"), "the interpreter has no names: {}", ran.stderr);
+    let store = folder.path().join("store");
+    let capsule = cells(&store).into_iter().find(|(path, _)| path.ends_with("capsule.json.zst")).expect("a capsule");
+    let replayed = run(&["policy", "replay", &store.join(capsule.0).display().to_string()]);
+    assert!(replayed.code == 0 && replayed.stdout.contains("script:2:12"), "{}{}", replayed.stdout, replayed.stderr);
     write("wrong.star", "def key(job, c)\n");
     let planned = run(&["plan", "spec.ron", "--store", "store"]);
     assert!(planned.code != 0 && planned.stderr.contains("script of wrong:1:16"), "{}", planned.stderr);

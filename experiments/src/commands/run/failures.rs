@@ -27,7 +27,7 @@ pub(crate) fn failures(cells: &[(usize, &Cell)], store: &Store, known: &[CellSta
                 let drawn = script_of(cell).and_then(|script| in_script::drawn(&origin, &script, &line));
                 ui::note(&drawn.unwrap_or_else(|| format!("error: {line}")));
                 let most = 8;
-                for frame in failure.backtrace.iter().take(most) {
+                for frame in in_script::named(&failure.backtrace).iter().take(most) {
                     ui::note(&format!("    at {frame}"));
                 }
                 let capsule = store.folder(&cell.id).join("capsule.json.zst");

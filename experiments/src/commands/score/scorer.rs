@@ -21,6 +21,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::StoreArgs;
 use super::ScoreArgs;
+use crate::commands::in_script;
 use crate::ui;
 
 /// The score of a candidate that has none: less than any other.
@@ -59,18 +60,20 @@ struct Request {
 struct NoScore {
     kind: String,
     message: String,
+    /// The script that the words are of.
+    script: Option<String>,
 }
 
 impl NoScore {
     fn request(message: &str) -> NoScore {
-        NoScore { kind: "request".into(), message: message.into() }
+        NoScore { kind: "request".into(), message: message.into(), script: None }
     }
 }
 
 impl From<Error> for NoScore {
     fn from(error: Error) -> NoScore {
         let hint = error.hint.map_or_else(String::new, |hint| format!("; {hint}"));
-        NoScore { kind: "request".into(), message: error.message + &hint }
+        NoScore::request(&(error.message + &hint))
     }
 }
 
@@ -185,15 +188,17 @@ impl Scorer {
             Err(error) => {
                 // Its id is in the answer, where that much can be read.
                 let id = serde_json::from_str::<Value>(line).map_or(Value::Null, |of| of["id"].clone());
-                let fault = NoScore { kind: "request".into(), message: error.to_string() };
-                return refused(&id, &fault);
+                return refused(&id, &NoScore::request(&error.to_string()));
             }
         };
         let scored = match self.cascade && !request.held_out {
             true => self.in_stages(&request),
             false => self.scored(&request, false).map(|scored| scored.0),
         };
-        scored.unwrap_or_else(|fault| refused(&request.id, &fault))
+        scored.unwrap_or_else(|mut fault| {
+            fault.script = fault.script.or(request.source);
+            refused(&request.id, &fault)
+        })
     }
 
     /// The answer of the spec's test, where that is no better than the baseline's, else of all of it.
@@ -248,7 +253,7 @@ impl Scorer {
         let value = mean(self.metric, &results);
         if !value.is_finite() {
             let message = format!("{} is not known of these runs", self.metric.name);
-            return Err(NoScore { kind: "no-metric".into(), message });
+            return Err(NoScore { kind: "no-metric".into(), message, script: None });
         }
         let score = if self.metric.better == Better::Higher { value } else { -value };
         let known = METRICS.iter().filter(|metric| metric.compared || metric.name == self.metric.name);
@@ -322,7 +327,9 @@ impl Scorer {
         }
         match executed.outcome {
             Ok(summary) => Ok(((cell.variant_text(), cell.seed, summary), completions)),
-            Err(failure) => Err(NoScore { kind: failure.kind, message: failure.message }),
+            Err(failure) => {
+                Err(NoScore { kind: failure.kind, message: failure.message, script: in_script::script_of(cell) })
+            }
         }
     }
 
@@ -381,7 +388,13 @@ fn as_set(value: &Value) -> String {
 }
 
 fn refused(id: &Value, fault: &NoScore) -> Value {
-    json!({ "id": id, "ok": false, "score": WORST, "fault": fault.kind, "message": fault.message })
+    let mut answer = json!({ "id": id, "ok": false, "score": WORST, "fault": fault.kind, "message": fault.message });
+    let script = fault.script.as_deref().unwrap_or_default();
+    if let Some(place) = in_script::place(script, &fault.message) {
+        let text = script.lines().nth(place.line - 1).unwrap_or_default();
+        answer["at"] = json!({ "line": place.line, "column": place.column, "text": text });
+    }
+    answer
 }
 
 /// A metric of completed jobs is better without those that take long: leaving them behind is no way to a score. So is refusing them, but where
@@ -392,7 +405,7 @@ fn leaves_none_behind(results: &[Scored]) -> Result<(), NoScore> {
         0 => Ok(()),
         left => {
             let message = format!("{left} jobs of {} runs never end: it leaves them behind", results.len());
-            Err(NoScore { kind: "unfinished".into(), message })
+            Err(NoScore { kind: "unfinished".into(), message, script: None })
         }
     }
 }

@@ -86,6 +86,13 @@ impl PredictedCluster {
     pub fn take_in(&mut self, events: &[Event], cluster: &Cluster) {
         for event in events {
             match event {
+                // One that another policy has placed, or that ran before the run began.
+                Event::JobArrived(new) => {
+                    if let Some(job) = cluster.get(new.job).filter(|job| job.holds()) {
+                        self.touched.extend(job.held.iter().map(|gpu| cluster.node(*gpu)));
+                        self.placed.insert(job.id, job.held.clone());
+                    }
+                }
                 Event::JobEnded(end) => {
                     self.left(end.job, cluster);
                     self.forget(end.job);
