@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Duration, GpuId, Instant, JobId};
+use crate::{Duration, GpuId, Instant, JobId, NodeId};
 
 /// Where a run begins.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,9 +19,9 @@ impl Beginning {
         self.at == Instant::START && self.jobs.is_empty()
     }
 
-    /// The jobs that hold GPUs, in the order in which they were given them.
+    /// The jobs that have their place, in the order in which they were given it.
     pub fn holders(&self) -> Vec<(JobId, &Standing)> {
-        let mut holders: Vec<_> = self.jobs.iter().filter(|(_, standing)| !standing.gpus.is_empty()).collect();
+        let mut holders: Vec<_> = self.jobs.iter().filter(|(_, standing)| standing.holds()).collect();
         holders.sort_by_key(|(job, standing)| (standing.since, **job));
         holders.into_iter().map(|(job, standing)| (*job, standing)).collect()
     }
@@ -30,9 +30,11 @@ impl Beginning {
 /// How far a job is when a run begins.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
-    /// The GPUs on which it makes progress; empty: it waits.
+    /// The GPUs on which it makes progress; empty: it waits, or has none.
     pub gpus: Vec<GpuId>,
-    /// When it was given them.
+    /// The node of a job that asks for no GPU.
+    pub node: Option<NodeId>,
+    /// When it was given its place.
     pub since: Instant,
     /// When it was first given any.
     pub first_start: Instant,
@@ -46,4 +48,11 @@ pub struct Standing {
     pub gpu_time: Duration,
     /// Times that its GPUs were taken from it.
     pub preemptions: u32,
+}
+
+impl Standing {
+    /// Whether it has its place, where it makes progress.
+    pub fn holds(&self) -> bool {
+        !self.gpus.is_empty() || self.node.is_some()
+    }
 }

@@ -176,7 +176,7 @@ impl Run {
         let capacities = Capacities::of(world.fleet());
         let leased = Rounds::of(world.fleet());
         let recorded = inputs.script.is_some();
-        let follow = if recorded { Abilities::empty() } else { inputs.follow | demanded(&inputs.jobs, world.fleet()) };
+        let follow = if recorded { Abilities::empty() } else { inputs.follow | demanded(&inputs, world.fleet()) };
         let run = Run {
             world: Some(Box::new(world)),
             ledger,
@@ -216,16 +216,22 @@ struct Begun {
 }
 
 /// What not every policy follows: demands of these jobs, and limits of queues.
-fn demanded(jobs: &[Job], fleet: &Fleet) -> Abilities {
-    let of = |job: &Job| {
+fn demanded(inputs: &Inputs, fleet: &Fleet) -> Abilities {
+    // What has its node, and stays there, no policy has to start.
+    let stays = |id: JobId, job: &Job| {
+        let has_node = inputs.beginning.jobs.get(&id).is_some_and(|standing| standing.node.is_some());
+        has_node && !job.preemptible && fleet.failures.is_none()
+    };
+    let of = |(at, job): (usize, &Job)| {
         let shape = if job.gpus_per_node > 0 { Abilities::SHAPE } else { Abilities::empty() };
         let host = if job.host.is_unknown() { Abilities::empty() } else { Abilities::HOST };
         let part = if job.part.is_some() { Abilities::PARTS } else { Abilities::empty() };
-        let cpu = if job.gpus == 0 { Abilities::CPU_JOBS } else { Abilities::empty() };
+        let starts = job.gpus == 0 && !stays(JobId::at(at), job);
+        let cpu = if starts { Abilities::CPU_JOBS } else { Abilities::empty() };
         shape | host | part | cpu | if job.near.is_any() { Abilities::empty() } else { Abilities::NEAR }
     };
     let limits = if fleet.limits_queues() { Abilities::QUEUES } else { Abilities::empty() };
-    jobs.iter().map(of).fold(limits, |all, of| all | of)
+    inputs.jobs.iter().enumerate().map(of).fold(limits, |all, of| all | of)
 }
 
 fn begin(policy: &mut dyn Policy, setup: &Setup, follow: Abilities) -> Result<Begun, Fault> {

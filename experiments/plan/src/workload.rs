@@ -154,7 +154,9 @@ impl Workload {
             (Abilities::PARTS, any(&|asked| asked.part.is_some(), &Drawn::asks_for_parts)),
             (
                 Abilities::CPU_JOBS,
-                any(&|asked| asked.gpus == 0, &|drawn| drawn.gpus.get(&0).is_some_and(|weight| *weight > 0.0)),
+                // Those of a cluster as it is run, and stay where they are, unless a node fails.
+                (self.state.is_none() || fleet.failures.is_some())
+                    && any(&|asked| asked.gpus == 0, &|drawn| drawn.gpus.get(&0).is_some_and(|weight| *weight > 0.0)),
             ),
             (Abilities::QUEUES, fleet.limits_queues()),
         ];

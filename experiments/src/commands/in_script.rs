@@ -56,8 +56,7 @@ pub(crate) fn script_in(config: &str) -> Option<String> {
 
 /// The frames of a fault, where one of them has a name: numbers of functions, as of the interpreter of scripts, which has no names, tell nothing.
 pub(crate) fn named(backtrace: &[String]) -> &[String] {
-    let is_named =
-        |frame: &String| !frame.strip_prefix("function ").is_some_and(|number| number.parse::<u32>().is_ok());
+    let is_named = |frame: &String| frame.strip_prefix("function ").is_none_or(|number| number.parse::<u32>().is_err());
     if backtrace.iter().any(is_named) { backtrace } else { &[] }
 }
 

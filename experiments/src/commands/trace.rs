@@ -142,6 +142,7 @@ impl Input {
             cpu_jobs: self.cpu_jobs,
             queue: self.queue,
             timeless: false,
+            times_only: false,
             limits: self.reading.limits(),
         };
         let kinds = pairs(&self.kinds)?;

@@ -236,6 +236,7 @@ fn the_books_of_a_run_begin_with_it() {
     let jobs = [Job::new("runs", at(0), 8, 1000 * SECOND), Job::new("waits", at(10), 4, 100 * SECOND)];
     let standing = Standing {
         gpus: GpuId::list((0..8).collect()),
+        node: None,
         since: at(100),
         first_start: at(0),
         done: 700 * SECOND,

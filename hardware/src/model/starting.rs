@@ -13,11 +13,14 @@ impl SimulatedBackend {
             (state.left, state.saved, state.started_before) = (left, left, true);
         }
         let mut happened = Vec::new();
-        for (id, Standing { gpus, .. }) in beginning.holders() {
-            let speed = self.own_speed(id, self.fleet.type_of(gpus[0]));
+        for (id, Standing { gpus, node, .. }) in beginning.holders() {
+            let speed = gpus.first().map_or(1.0, |gpu| self.own_speed(id, self.fleet.type_of(*gpu)));
             self.states[id].gpus.clone_from(gpus);
+            self.states[id].node = *node;
             self.prepare(id, speed, self.now);
-            self.come(id);
+            if node.is_none() {
+                self.come(id);
+            }
             self.begin_or_wait(id, &mut happened);
         }
         self.opening = happened;

@@ -226,7 +226,8 @@ impl Lists {
                 soonest = Some(soonest.map_or(at, |least: u64| least.min(at)).max(now + 1));
             }
         };
-        for job in cluster.holders() {
+        // A job that has no GPU gets no service.
+        for job in cluster.holders().filter(|job| job.gpus > 0) {
             let service = self.service(job, now);
             let gpus = u64::from(job.gpus);
             if let Some(gittins) = &self.gittins {

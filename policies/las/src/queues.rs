@@ -181,7 +181,7 @@ impl Queues {
         let now = cluster.now();
         let ran = job.run_time(now) - entry.forgiven;
         entry.due = match self.limits.get(usize::from(entry.level)) {
-            Some(limit) if job.holds() => {
+            Some(limit) if job.holds() && job.gpus > 0 => {
                 let gpus = u64::from(job.gpus);
                 let left = limit.saturating_sub(ran * gpus).div_ceil(gpus);
                 if left == 0 || job.phase == JobPhase::Running {

@@ -316,8 +316,9 @@ impl SlurmBackfill {
     fn on(&self, cluster: &Cluster, job: &Job) -> Vec<(usize, Part)> {
         let mut nodes: Vec<usize> = job.held.iter().map(|gpu| cluster.node(*gpu) as usize).collect();
         nodes.sort_unstable();
-        let up = |node: &&[usize]| cluster.is_up(node[0] as u32);
-        nodes.chunk_by(|a, b| a == b).filter(up).map(|of| (of[0], Part::of_job(job, of.len() as u32))).collect()
+        let with_gpus = nodes.chunk_by(|a, b| a == b).map(|of| (of[0], Part::of_job(job, of.len() as u32)));
+        let without = job.node.map(|node| (node as usize, Part { gpus: 0, ..Part::of_job(job, 1) }));
+        with_gpus.chain(without).filter(|(node, _)| cluster.is_up(*node as u32)).collect()
     }
 
     /// Plans waiting jobs one after the other, and starts those whose plan begins now.

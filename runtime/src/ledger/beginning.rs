@@ -19,7 +19,7 @@ impl Ledger {
         let row = &mut self.rows[job];
         (row.first_start, row.first_run) = (Some(standing.first_start), Some(standing.first_start));
         (row.began, row.startup) = (Some(standing.first_start), start_cost);
-        let stay = if standing.gpus.is_empty() { Duration::ZERO } else { at - standing.since };
+        let stay = if standing.holds() { at - standing.since } else { Duration::ZERO };
         // The present stay is added when it ends.
         row.held = standing.held.saturating_sub(stay);
         row.productive = standing.productive;
@@ -27,12 +27,15 @@ impl Ledger {
         row.preemptions = standing.preemptions;
     }
 
-    /// It holds GPUs since before.
+    /// It has its place since before.
     ///
     /// # Errors
-    /// Where another has one.
+    /// Where another has one of its GPUs.
     pub(crate) fn given_before(&mut self, job: JobId, standing: &Standing) -> Result<(), AccountingError> {
-        self.given(job, &standing.gpus)?;
+        match standing.node {
+            Some(node) => self.put(job, node)?,
+            None => self.given(job, &standing.gpus)?,
+        }
         self.rows[job].given_at = standing.since;
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What happens on the machines, from submission to end, as it enters the state, the ledger and the next batch.
 
 use sandtable_hardware::{
-    BackendEvent, Cause, Duration, Instant, JobId, NodeId, PartId, QueueId, ServiceId, TimedEvent,
+    BackendEvent, Cause, Duration, Instant, JobId, NodeId, PartId, QueueId, ServiceId, Standing, TimedEvent,
 };
 
 use super::Run;
@@ -196,7 +196,7 @@ impl Run {
             None => unreachable!("the world is lent only to a call"),
         };
         // What runs has found its place.
-        let runs = self.inputs.beginning.jobs.get(&id).is_some_and(|standing| !standing.gpus.is_empty());
+        let runs = self.inputs.beginning.jobs.get(&id).is_some_and(Standing::holds);
         if let Some(reason) = self.capacities.never_fits(&self.inputs.laws, job).filter(|_| !runs) {
             world.cluster.set_phase(id, Phase::Ended);
             world.backend.forget(id);

@@ -22,7 +22,10 @@ impl Run {
         let holders = beginning.holders();
         for (job, standing) in &holders {
             let world = self.world();
-            world.cluster.give(world.backend.fleet(), *job, standing.gpus.clone(), None);
+            match standing.node {
+                Some(node) => world.cluster.put(*job, node),
+                None => world.cluster.give(world.backend.fleet(), *job, standing.gpus.clone(), None),
+            };
             self.ledger.given_before(*job, standing)?;
             self.dependents.happened(*job, Happens::Started, standing.first_start, &self.inputs.jobs);
         }

@@ -49,7 +49,10 @@ impl Interval {
     /// How long a job takes in all that has run for so long: what it took, or longer than until the later document.
     pub(super) fn run_time(&self, row: &Row, age: Duration) -> Duration {
         let least = age + self.length + OVER;
-        match self.took.get(row.name.as_str()) {
+        let name = row.name.as_str();
+        // A job without GPUs that is on several nodes.
+        let on_node = || self.took.get(name.rsplit_once('@').filter(|_| row.gpus == 0)?.0);
+        match self.took.get(name).or_else(on_node) {
             Some(took) => (*took).max(age + Duration::from_micros(1)),
             None => row.declared.filter(|limit| *limit > least).unwrap_or(least),
         }
@@ -208,7 +211,7 @@ fn meets(a: &StateJob, b: &StateJob) -> bool {
     a.on.iter().any(|a| {
         let common = |b: &super::jobs::On| {
             let counted = a.gpus.is_empty() || b.gpus.is_empty();
-            a.node == b.node && (counted || a.gpus.iter().any(|gpu| b.gpus.contains(gpu)))
+            a.node == b.node && a.count.min(b.count) > 0 && (counted || a.gpus.iter().any(|gpu| b.gpus.contains(gpu)))
         };
         b.on.iter().any(common)
     })

@@ -39,13 +39,15 @@ pub struct KnownJob {
     pub planned_s: Option<f64>,
 }
 
-/// A job that holds GPUs.
+/// A job that runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Holder {
     /// Its name.
     pub job: String,
     /// Node, by its place among those of [`Modelled`], and GPU of it.
     pub on: Vec<(usize, u32)>,
+    /// The node of a job that has no GPU.
+    pub node: Option<usize>,
     /// When it was given them.
     pub since: Instant,
     /// For how long it has made progress.
@@ -76,7 +78,7 @@ pub struct Modelled {
     pub nodes: Vec<ModelledNode>,
     /// The jobs, by submission.
     pub rows: Vec<Row>,
-    /// Those that hold GPUs.
+    /// Those that run.
     pub holders: Vec<Holder>,
     /// What is known of jobs beside their rows, by name.
     pub known: BTreeMap<String, KnownJob>,
@@ -87,7 +89,7 @@ pub struct Modelled {
 }
 
 impl Modelled {
-    /// The names of the jobs that hold GPUs.
+    /// The names of the jobs that run.
     pub fn running(&self) -> BTreeSet<&str> {
         self.holders.iter().map(|holder| holder.job.as_str()).collect()
     }
@@ -97,6 +99,9 @@ impl Modelled {
 pub const QUEUES: &str = "queues: their limits, weights and order";
 /// The jobs of which that is not modelled.
 pub const QUOTA: &str = "jobs that wait for a quota, which start as others";
+
+/// Jobs that are not modelled where CPU and memory are not, or where they wait.
+pub(super) const WITHOUT_GPUS: &str = "jobs without GPUs";
 
 /// The origin of a model's time is a whole number of these before a document's instant.
 const HOUR_S: f64 = 3600.0;
@@ -180,7 +185,7 @@ impl State {
     }
 }
 
-struct Modelling<'a> {
+pub(super) struct Modelling<'a> {
     state: &'a State,
     run_times: RunTimes,
     /// The limits of jobs that say none, by queue.
@@ -188,7 +193,7 @@ struct Modelling<'a> {
     /// Priorities as whole numbers.
     ranks: Ranks,
     /// Places of nodes that take jobs, by name.
-    nodes: BTreeMap<&'a str, usize>,
+    pub(super) nodes: BTreeMap<&'a str, usize>,
     /// The queues that nodes which take jobs are in, and their kinds: of many nodes there are few of either.
     node_queues: BTreeSet<&'a [String]>,
     kinds: BTreeSet<&'a str>,
@@ -196,7 +201,7 @@ struct Modelling<'a> {
     taken: Vec<&'a [u32]>,
     /// GPUs of each that no job holds by name.
     free: Vec<BTreeSet<u32>>,
-    made: Modelled,
+    pub(super) made: Modelled,
 }
 
 impl<'a> Modelling<'a> {
@@ -231,7 +236,7 @@ impl<'a> Modelling<'a> {
     }
 
     /// A job that is not in the model.
-    fn leave_out(&mut self, what: &str) -> Result<(), String> {
+    pub(super) fn leave_out(&mut self, what: &str) -> Result<(), String> {
         self.count(what, 1);
         Ok(())
     }
@@ -290,7 +295,7 @@ impl<'a> Modelling<'a> {
 
     fn job(&mut self, job: &'a StateJob) -> Result<(), String> {
         if job.gpus == 0 {
-            return self.leave_out("jobs without GPUs");
+            return self.without_gpus(job);
         }
         if job.share_milli.is_some_and(|share| share < 1000) || job.on.iter().any(|on| on.milli.is_some()) {
             return Err("it asks for a part of a GPU: GPUs are whole here".into());
@@ -395,13 +400,13 @@ impl<'a> Modelling<'a> {
             }
         };
         let since = self.instant(started);
-        self.made.holders.push(Holder { job: row.name.to_string(), on, since, done });
+        self.made.holders.push(Holder { job: row.name.to_string(), on, node: None, since, done });
         self.keep(job, row, done);
         Ok(())
     }
 
     /// A job that is in the model.
-    fn keep(&mut self, job: &StateJob, row: Row, age: Duration) {
+    pub(super) fn keep(&mut self, job: &StateJob, row: Row, age: Duration) {
         let (name, account, why) = (job.name.clone(), job.account.clone(), job.why.clone());
         let ends = job.state == JobState::Ending;
         self.made
@@ -410,12 +415,12 @@ impl<'a> Modelling<'a> {
         self.made.rows.push(row);
     }
 
-    fn row(&self, job: &StateJob, gpus: u32, submitted_s: f64) -> Row {
+    pub(super) fn row(&self, job: &StateJob, gpus: u32, submitted_s: f64) -> Row {
         let mut row = Row::new(job.id.clone(), self.instant(submitted_s), gpus, Duration::ZERO);
         row.user = job.user.clone().map(plain);
         row.kinds = job.kinds.clone();
         // Of a job of which a part is here, that part of it.
-        let part = |all: f64| all * f64::from(gpus) / f64::from(job.gpus);
+        let part = |all: f64| all * f64::from(gpus) / f64::from(job.gpus.max(1));
         row.host = self.host(job.cpus.map(part), job.ram_mib.map(part));
         row.queue = Some(plain(self.state.queue_of(job).unwrap_or_else(|| NONE.into())));
         row.preemptible = job.preemptible.unwrap_or(true);
@@ -425,7 +430,7 @@ impl<'a> Modelling<'a> {
     }
 
     /// CPU cores and memory, as far as the cluster gives jobs their own.
-    fn host(&self, cpus: Option<f64>, mib: Option<f64>) -> HostResources {
+    pub(super) fn host(&self, cpus: Option<f64>, mib: Option<f64>) -> HostResources {
         let counts = self.state.source.scheduler.as_ref().and_then(|of| of.counts_cpus).unwrap_or(true);
         let cpus = cpus.filter(|_| counts).unwrap_or(0.0);
         // What is too large for it is as good as no bound.
@@ -457,7 +462,7 @@ impl<'a> Modelling<'a> {
         }
     }
 
-    fn instant(&self, seconds_from_at: f64) -> Instant {
+    pub(super) fn instant(&self, seconds_from_at: f64) -> Instant {
         if seconds_from_at < 0.0 {
             Instant::at(self.made.at.since_start().saturating_sub(seconds(-seconds_from_at)))
         } else {
@@ -465,7 +470,7 @@ impl<'a> Modelling<'a> {
         }
     }
 
-    fn limit(&self, job: &StateJob) -> Result<Option<Duration>, String> {
+    pub(super) fn limit(&self, job: &StateJob) -> Result<Option<Duration>, String> {
         let default = || job.queues.iter().find_map(|queue| self.defaults.get(queue.as_str()).copied());
         match job.limit_s.or_else(default).map(seconds).or(self.run_times.otherwise) {
             None if self.run_times.without_limits => Ok(None),
@@ -476,7 +481,7 @@ impl<'a> Modelling<'a> {
     }
 
     /// What a job takes that has this limit and has run for so long.
-    fn takes(&self, limit: Option<Duration>, done: Duration) -> Duration {
+    pub(super) fn takes(&self, limit: Option<Duration>, done: Duration) -> Duration {
         let Some(limit) = limit else { return done + OVER };
         let part = Duration::from_micros_f64((limit.as_micros_f64() * self.run_times.of_limit).ceil().max(1.0));
         let takes = if done < part { part } else { limit };
@@ -484,6 +489,6 @@ impl<'a> Modelling<'a> {
     }
 }
 
-fn seconds(value: f64) -> Duration {
+pub(super) fn seconds(value: f64) -> Duration {
     Duration::from_micros_f64(libm::rint(value * 1e6))
 }

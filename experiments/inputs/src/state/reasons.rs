@@ -55,7 +55,8 @@ impl<'a> Holds<'a> {
         nodes.sort_unstable();
         let part = |gpus: u32| asked.map_or(HostResources::UNKNOWN, |row| row.host.part(gpus, row.gpus));
         let on = nodes.chunk_by(|a, b| a == b).map(|of| (of[0], of.len() as u32, part(of.len() as u32)));
-        Holds { job: &holder.job, on: on.collect() }
+        let without = holder.node.map(|node| (node, 0, asked.map_or(HostResources::UNKNOWN, |row| row.host)));
+        Holds { job: &holder.job, on: on.chain(without).collect() }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Options {
     pub throughputs: Option<PathBuf>,
     /// For [`TraceFormat::Openb`](super::TraceFormat::Openb) and [`TraceFormat::Csv`](super::TraceFormat::Csv): also jobs that ask for no GPU, which take CPU and memory of one node.
     pub cpu_jobs: bool,
+    /// Only how long jobs took is asked, of those that asked for no GPU too: for the formats above and [`TraceFormat::Sacct`](super::TraceFormat::Sacct).
+    pub times_only: bool,
     /// What of the log a job's queue is; none: what the trace says of queues.
     pub queue: Option<QueueOf>,
     /// Times do not matter: for [`TraceFormat::Openb`](super::TraceFormat::Openb), which then need not have any.
@@ -68,6 +70,8 @@ pub(super) struct Rows {
     shared: Shared<Asked>,
     /// Whether jobs that ask for no GPU are among them.
     cpu_jobs: bool,
+    /// Whether it does not matter what these ask for.
+    times_only: bool,
 }
 
 /// Seconds since 1970 that no trace lasts: 2001.
@@ -80,7 +84,13 @@ impl Rows {
 
     /// With jobs that ask for no GPU, where those are wanted.
     pub(super) fn of(options: &Options) -> Rows {
-        Rows { cpu_jobs: options.cpu_jobs, ..Rows::default() }
+        let times_only = options.times_only;
+        Rows { cpu_jobs: options.cpu_jobs || times_only, times_only, ..Rows::default() }
+    }
+
+    /// Whether jobs that ask for no GPU are wanted.
+    pub(super) fn takes_cpu_jobs(&self) -> bool {
+        self.cpu_jobs
     }
 
     pub(super) fn account(&mut self) -> &mut Account {
@@ -154,7 +164,7 @@ impl Rows {
     pub(super) fn finish(mut self, read: Read) -> Trace {
         self.share_last();
         let before = self.trace.rows.len();
-        self.trace.rows.retain(|row| row.gpus > 0 || !row.host.is_unknown());
+        self.trace.rows.retain(|row| row.gpus > 0 || self.times_only || !row.host.is_unknown());
         let idle = before - self.trace.rows.len();
         if idle > 0 {
             self.trace.account.count(Fate::LeftOut, "asks for no GPU, and for no CPU or memory", 0, idle);

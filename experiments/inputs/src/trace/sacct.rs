@@ -43,7 +43,7 @@ pub(super) fn sacct(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
     if !has("AllocTRES") && !has("ReqTRES") {
         return Err(Error::usage(format!("{}:1: no column `AllocTRES` or `ReqTRES`", file.display())).hint(COMMAND));
     }
-    let mut rows = Rows::new();
+    let mut rows = Rows::of(options);
     let mut runs: Vec<Run> = Vec::new();
     // The log ends with the last instant that it knows of.
     let mut last = Instant::START;
@@ -245,7 +245,7 @@ fn last_run(mut attempts: Vec<Run>) -> (Run, Vec<(u64, bool)>) {
 }
 
 fn job(run: Run, last: Instant, rows: &mut Rows) {
-    if run.gpus == 0 {
+    if run.gpus == 0 && !rows.takes_cpu_jobs() {
         return rows.account().note(Fate::LeftOut, NO_GPU, run.line);
     }
     let Some(start) = run.start else { return rows.account().note(Fate::LeftOut, NO_TIME, run.line) };

@@ -99,8 +99,17 @@ fn traced(
     let throughputs = throughputs.as_ref().map(|file| folder.join(file));
     let (filter, columns) = (filter.clone(), columns.clone());
     let (cpu_jobs, timeless) = (*cpu_jobs, fill.is_some());
-    let options =
-        trace::Options { jobs: *jobs, filter, columns, throughputs, cpu_jobs, queue: *queue, timeless, limits };
+    let options = trace::Options {
+        jobs: *jobs,
+        filter,
+        columns,
+        throughputs,
+        cpu_jobs,
+        queue: *queue,
+        timeless,
+        times_only: false,
+        limits,
+    };
     let (trace, mut key) = last.read(path, *format, options)?;
     match (fill, resample) {
         (None, None) => Ok((From::Fixed(trace), key)),

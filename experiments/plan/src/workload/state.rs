@@ -246,10 +246,10 @@ fn times(
     spec: &RunTimesSpec,
     (at, limits): (Duration, ReadLimits),
 ) -> Result<(Option<RunTimeModel>, Value), Error> {
-    let read = |file: &String, format: TraceFormat| {
+    let read = |file: &String, format: TraceFormat, times_only: bool| {
         let path = folder.join(file);
         let found = trace::read_bytes(&path, limits.bytes).and_then(|bytes| {
-            let options = trace::Options { limits, ..trace::Options::default() };
+            let options = trace::Options { limits, times_only, ..trace::Options::default() };
             Ok((digest(&bytes), trace::of_bytes(&path, &bytes, format, &options)?))
         });
         found.map_err(|error| {
@@ -268,7 +268,7 @@ fn times(
             (Some(model), json!({"noisy": number(*sigma)}))
         }
         RunTimesSpec::History { file, format, least, .. } => {
-            let (bytes, trace) = read(file, *format)?;
+            let (bytes, trace) = read(file, *format, false)?;
             let least = least.unwrap_or(5).max(1) as usize;
             // Of a trace with dates only what was over by then is known.
             let origin = trace.account.origin.or_else(|| trace.imported.as_ref()?.1.origin);
@@ -283,7 +283,7 @@ fn times(
             (Some(RunTimeModel::History(history)), key)
         }
         RunTimesSpec::Known { file, format, .. } => {
-            let (bytes, trace) = read(file, *format)?;
+            let (bytes, trace) = read(file, *format, true)?;
             let times = trace.rows.iter().map(|row| (row.name.to_string(), row.duration)).collect();
             (Some(RunTimeModel::Known(times)), json!({"known": {"blake3": bytes, "format": format}}))
         }
@@ -372,6 +372,7 @@ impl Workload {
                 productive: holder.done,
                 gpu_time: holder.done * gpus.len() as u64,
                 preemptions: 0,
+                node: holder.node.map(sandtable_hardware::NodeId::at),
                 gpus,
             };
             beginning.jobs.insert(*id, standing);

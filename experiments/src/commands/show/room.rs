@@ -43,7 +43,7 @@ pub(super) fn lacks(cell: &Cell, store: &Store, job: JobId, at: Instant) -> Resu
             (node.index(), gpu.number() - fleet.nodes[node].first_gpu.number())
         });
         let (since, done) = (Instant::from_micros(stay.from_s.0), Duration::ZERO);
-        Holder { job: stay.job_id.clone(), on: on.collect(), since, done }
+        Holder { job: stay.job_id.clone(), on: on.collect(), node: None, since, done }
     };
     let row = |name: &str, of: &Job| {
         let mut row = Row::new(name.to_string(), at, of.gpus, Duration::ZERO);

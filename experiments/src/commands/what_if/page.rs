@@ -99,6 +99,9 @@ impl Asked<'_> {
             for (node, gpu) in &holder.on {
                 there[*node].entry(&holder.job).or_default().push(*gpu);
             }
+            if let Some(node) = holder.node {
+                there[node].entry(&holder.job).or_default();
+            }
         }
         let of = |(node, jobs): (&sandtable_inputs::state::ModelledNode, BTreeMap<&str, Vec<u32>>)| {
             let said: Vec<String> = jobs.keys().map(|job| side.runs_on(job)).collect();

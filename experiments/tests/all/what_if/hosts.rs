@@ -6,11 +6,12 @@ use super::{folder_of, folder_with, off, rows, what_if};
 use crate::help::told;
 use crate::states::document;
 
-/// Captured while 34 and 30 jobs waited, for cores or memory too (`CR_Core_Memory`, cores of two threads), and when they started in the end.
+/// Captured while 34, 30 and 42 jobs waited, for cores or memory too (`CR_Core_Memory`, cores of two threads), and when they started in the end.
 #[test]
 fn a_forecast_follows_the_cores_and_memory_of_a_real_slurm() {
-    // Under `sched/builtin`, and under `sched/backfill` with a tick of 30 s.
-    for (run, jobs, bounds) in [("slurm-hosts", 34, (6.0, 13.0)), ("slurm-hosts-2", 30, (1.0, 5.0))] {
+    // Under `sched/builtin`, and under `sched/backfill` with a tick of 30 s; in the last seven jobs without GPUs hold cores for a minute or two.
+    let runs = [("slurm-hosts", 34, (6.0, 13.0)), ("slurm-hosts-2", 30, (1.0, 5.0)), ("slurm-cpus", 42, (1.0, 15.0))];
+    for (run, jobs, bounds) in runs {
         let folder = folder_with(run);
         let off = |more: &[&str]| off(folder.path(), jobs, more);
         let (near, far) = (off(&[]), off(&["--set", "workload.hosts=false"]));
@@ -72,6 +73,52 @@ fn jobs_wait_for_cores_and_memory_beside_gpus() {
         let all = [near("both", 100.0), near("more-memory", 100.0), near("small", 0.0), start("never").is_none(), wide];
         assert_eq!(all, [true; 5], "{policy}: {:?}", ["both", "more-memory", "all", "small", "never"].map(start));
     }
+}
+
+/// Policies that place jobs by cores and memory, none of which starts a job that asks for no GPU.
+const FOLLOW: &str = "fifo; fifo,backfill=skip; fifo,backfill=easy; fifo,backfill=conservative; sjf; srtf; srtf,ties=waiting-first; srsf; las; \
+    las,crossing=published; las,within=kept; las,starvation=1; las,round=10; priority; edf; fgd; slurm-backfill; slurm-backfill,preempt=true";
+
+#[test]
+fn jobs_without_gpus_hold_cores_until_they_end() {
+    let mut state = cluster();
+    let runs = |id: &str, on: &[&str], [cpus, left]: [u32; 2]| {
+        let on: Vec<Value> = on.iter().map(|node| json!({"node": node, "count": 0})).collect();
+        json!({"id": id, "state": "running", "gpus": 0, "submitted_s": -60, "started_s": -60, "held_s": 60, "limit_s": 60 + left, "cpus": cpus, "on": on})
+    };
+    let waits = |id: &str, gpus: u32, cpus: u32| json!({"id": id, "state": "waiting", "gpus": gpus, "submitted_s": -9, "limit_s": 10, "cpus": cpus});
+    // On one node 14 of 16 cores for 100 s; of both two more each, for 200 s.
+    state["jobs"] = json!([
+        runs("one", &["a"], [14, 100]),
+        runs("both", &["a", "b"], [4, 200]),
+        waits("now", 1, 14),
+        waits("behind", 1, 12),
+        waits("all", 1, 16),
+        waits("other", 0, 4),
+    ]);
+    let folder = folder_of(&state);
+    let asked: Vec<&str> = FOLLOW.split("; ").flat_map(|policy| ["--policy", policy.trim()]).collect();
+    let said = what_if(folder.path(), &asked);
+    assert!(said.stdout.starts_with("3 waiting and 3 running jobs"), "{}{}", said.stdout, said.stderr);
+    assert!(said.stdout.contains("not modelled: 1 jobs without GPUs\n") && said.stderr.is_empty(), "{}", said.stderr);
+    let found = rows(folder.path(), &asked);
+    assert_eq!(found.len(), 18 * 3);
+    // The second goes where the first was, at its end, or at the next look after it.
+    let due = |job: &str| if job == "all" { 200.0 } else { 0.0 };
+    for ((job, policy, _), row) in &found {
+        let start = row["start_p50_s"].as_f64().unwrap_or(f64::INFINITY);
+        let least = if job == "behind" { 10.0 } else { due(job) };
+        assert!((least..least + 31.0).contains(&start), "{job} under {policy}: {start}");
+    }
+    let why = |job: &str| found[&(job.to_string(), "srtf".to_string(), false)]["why_text"].clone();
+    assert_eq!(why("all"), "8 GPUs free, CPUs for 0 of them");
+    // Where they are left out, so are these jobs.
+    let said = what_if(folder.path(), &["--policy", "srtf", "--set", "workload.hosts=false"]);
+    assert!(
+        said.stdout.contains("3 waiting and 0 running jobs") && said.stdout.contains("4 jobs without GPUs"),
+        "{}",
+        said.stdout
+    );
 }
 
 #[test]

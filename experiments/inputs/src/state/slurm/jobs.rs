@@ -188,7 +188,8 @@ impl Capture<'_> {
             asked.iter().filter_map(|gpu| gpu.kind.as_deref().map(|kind| self.kind(kind))).collect();
         kinds.sort_unstable();
         kinds.dedup();
-        let on = if runs { held(of)? } else { Vec::new() };
+        // Slurm gives the CPUs of a suspended job to others.
+        let on = if runs { held(of, state != "suspended")? } else { Vec::new() };
         let gpus = total(of, &on, u64::from(each) * u64::from(least))?;
         let on = if over { was_on(of, gpus)? } else { on };
         let shape = (each > 0 || least > 1)
@@ -250,8 +251,8 @@ fn nodes(text: &str) -> Result<(u32, u32), String> {
     ends.ok_or_else(|| format!("NumNodes: expected numbers of nodes, found {text:?}"))
 }
 
-/// What a running job holds: nodes of a group hold the same numbers.
-fn held(of: &Text<'_>) -> Result<Vec<Value>, String> {
+/// What a running job holds: nodes of a group hold the same numbers. Of one without GPUs the nodes are told where it has their CPUs.
+fn held(of: &Text<'_>, has_cpus: bool) -> Result<Vec<Value>, String> {
     let mut on = Vec::new();
     for (nodes, text) in of.all("Nodes").zip(of.all("GRES")) {
         let all = gpus(text)?;
@@ -265,6 +266,11 @@ fn held(of: &Text<'_>) -> Result<Vec<Value>, String> {
                     .into_iter()
                     .map(|node| json!({"node": node, "count": count, "gpus": known.then_some(&numbers)})),
             );
+        }
+    }
+    if on.is_empty() && has_cpus {
+        for nodes in of.all("Nodes") {
+            on.extend(hosts(nodes)?.into_iter().map(|node| json!({"node": node, "count": 0})));
         }
     }
     Ok(on)
