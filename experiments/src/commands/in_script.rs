@@ -26,7 +26,11 @@ pub(crate) struct Place {
 pub(crate) fn place(source: &str, message: &str) -> Option<Place> {
     let (line, rest) = numbered(message, "line ")?;
     let (column, rest) = numbered(rest.strip_prefix(", ")?, "column ")?;
-    if line == 0 || column == 0 || line > source.lines().count() {
+    // What breaks off at the end breaks off in the line behind it.
+    let last = source.lines().count();
+    let end = || source.lines().last().map_or(0, |text| text.chars().count()) + 1;
+    let (line, column) = if line == last + 1 && column == 1 { (last, end()) } else { (line, column) };
+    if line == 0 || column == 0 || line > last {
         return None;
     }
     let start = offset(source, line, column);
@@ -73,6 +77,9 @@ mod tests {
         let place = super::place(source, message).expect("a place");
         assert_eq!((place.line, place.column, place.length), (2, 12, "job.nope".len()));
         assert!(drawn("line 2, column 16: Parse error").is_some_and(|shown| shown.contains("return job.nope")));
+        // Where it ends too soon it is the line behind the last one.
+        let end = super::place("def key(job, c):\n    return (\n", "line 3, column 1: Parse error").expect("a place");
+        assert_eq!((end.line, end.column), (2, 13));
         for none in [
             "a fault",
             "line 9, column 1: x",

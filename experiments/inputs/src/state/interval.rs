@@ -8,7 +8,7 @@ use sandtable_hardware::Duration;
 use super::check::check;
 use super::document::State;
 use super::jobs::{JobState, StateJob};
-use super::model::OVER;
+use super::model::{KnownJob, OVER};
 use crate::trace::Row;
 
 /// What happened between a document and a later one.
@@ -47,12 +47,10 @@ impl Begun {
 
 impl Interval {
     /// How long a job takes in all that has run for so long: what it took, or longer than until the later document.
-    pub(super) fn run_time(&self, row: &Row, age: Duration) -> Duration {
+    pub(super) fn run_time(&self, row: &Row, known: &KnownJob) -> Duration {
+        let age = known.age;
         let least = age + self.length + OVER;
-        let name = row.name.as_str();
-        // A job without GPUs that is on several nodes.
-        let on_node = || self.took.get(name.rsplit_once('@').filter(|_| row.gpus == 0)?.0);
-        match self.took.get(name).or_else(on_node) {
+        match self.took.get(known.id(row)) {
             Some(took) => (*took).max(age + Duration::from_micros(1)),
             None => row.declared.filter(|limit| *limit > least).unwrap_or(least),
         }
@@ -284,7 +282,7 @@ mod tests {
         let takes = |id: &str, age: u64, limit: Option<u64>| {
             let mut row = Row::new(id.to_string(), sandtable_hardware::Instant::START, 1, Duration::ZERO);
             row.declared = limit.map(Duration::from_secs);
-            interval.run_time(&row, Duration::from_secs(age)).as_secs_f64()
+            interval.run_time(&row, &KnownJob { age: Duration::from_secs(age), ..KnownJob::default() }).as_secs_f64()
         };
         // r1 ended after 200 s; on what r3 held w1 began after 400 s.
         assert_eq!((takes("r1", 50, Some(9000)), takes("r3", 70, None), takes("s", 0, None)), (250.0, 470.0, 50.0));

@@ -37,6 +37,8 @@ pub struct KnownJob {
     pub why: Option<Why>,
     /// When its scheduler plans to start it, seconds from the instant.
     pub planned_s: Option<f64>,
+    /// The job of the document of which it is a part; none: it is all of one.
+    pub part_of: Option<String>,
 }
 
 /// A job that runs.
@@ -100,6 +102,8 @@ pub const QUEUES: &str = "queues: their limits, weights and order";
 /// The jobs of which that is not modelled.
 pub const QUOTA: &str = "jobs that wait for a quota, which start as others";
 
+/// Jobs of which what they wait for is not in the model.
+pub(super) const WAITS_FOR_OTHERS: &str = "jobs that wait for others that are not in the model";
 /// Jobs that are not modelled where CPU and memory are not, or where they wait.
 pub(super) const WITHOUT_GPUS: &str = "jobs without GPUs";
 
@@ -186,7 +190,7 @@ impl State {
 }
 
 pub(super) struct Modelling<'a> {
-    state: &'a State,
+    pub(super) state: &'a State,
     run_times: RunTimes,
     /// The limits of jobs that say none, by queue.
     defaults: BTreeMap<&'a str, f64>,
@@ -232,7 +236,7 @@ impl<'a> Modelling<'a> {
                 break;
             }
         }
-        left.iter().try_for_each(|_| self.leave_out("jobs that wait for others that are not in the model"))
+        left.iter().try_for_each(|_| self.leave_out(WAITS_FOR_OTHERS))
     }
 
     /// A job that is not in the model.
@@ -409,9 +413,10 @@ impl<'a> Modelling<'a> {
     pub(super) fn keep(&mut self, job: &StateJob, row: Row, age: Duration) {
         let (name, account, why) = (job.name.clone(), job.account.clone(), job.why.clone());
         let ends = job.state == JobState::Ending;
-        self.made
-            .known
-            .insert(row.name.to_string(), KnownJob { age, name, account, ends, why, planned_s: job.planned_s });
+        self.made.known.insert(
+            row.name.to_string(),
+            KnownJob { age, name, account, ends, why, planned_s: job.planned_s, part_of: None },
+        );
         self.made.rows.push(row);
     }
 

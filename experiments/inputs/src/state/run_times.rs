@@ -51,12 +51,12 @@ impl RunTimeModel {
             return row.duration;
         }
         if let RunTimeModel::Interval(interval) = self {
-            return interval.run_time(row, known.age);
+            return interval.run_time(row, known);
         }
-        let stream = || Stream::new(seed, &format!("run time/{}", row.name));
+        let stream = || Stream::new(seed, &format!("run time/{}", known.id(row)));
         let (age, limit) = (known.age, row.declared);
         let drawn = match self {
-            RunTimeModel::Known(times) => match times.get(row.name.as_str()) {
+            RunTimeModel::Known(times) => match times.get(known.id(row)) {
                 Some(time) => return if *time > age { *time } else { age + OVER },
                 None => None,
             },

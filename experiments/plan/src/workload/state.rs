@@ -77,7 +77,7 @@ impl StateJobs {
             RunTimeModel::History(history) => history.in_words(jobs),
             RunTimeModel::Interval(_) => "as a later document shows".into(),
             RunTimeModel::Known(times) => {
-                let known = jobs.filter(|(row, _)| times.contains_key(row.name.as_str())).count();
+                let known = jobs.filter(|(row, of)| times.contains_key(of.id(row))).count();
                 format!("known of {known} jobs of {}, as their limits say of the others", self.modelled.rows.len())
             }
         })
@@ -172,7 +172,7 @@ pub(super) fn read(
     }
     let modelled = state.modelled(how);
     let modelled = modelled.map_err(|why| here(Error::usage(format!("{}: {why}", path.display()))))?;
-    let modelled = asked.of(modelled);
+    let mut modelled = asked.of(modelled);
     if modelled.rows.is_empty() && happened.is_none() {
         return Err(here(Error::usage(format!("{}: no job that waits or holds GPUs", path.display()))));
     }
@@ -185,6 +185,11 @@ pub(super) fn read(
         Some((digest, interval)) => (Some(RunTimeModel::Interval(interval)), json!({"interval": digest})),
         None => times(source, folder, asked.run_times, (at, limits))?,
     };
+    match &times {
+        Some(RunTimeModel::Known(of)) => modelled.leave_out_endless(|name| of.contains_key(name)),
+        Some(RunTimeModel::History(_)) => modelled.leave_out_endless(|_| false),
+        _ => {}
+    }
     if let Some(RunTimeModel::Known(of)) = &times {
         let ends = |row: &Row| modelled.known.get(row.name.as_str()).is_some_and(|known| known.ends);
         let silent = |row: &&Row| row.declared.is_none() && !of.contains_key(row.name.as_str()) && !ends(row);

@@ -97,7 +97,9 @@ impl PredictedCluster {
                     self.left(end.job, cluster);
                     self.forget(end.job);
                 }
-                Event::JobChanged(change) if change.phase != JobPhase::Running => self.left(change.job, cluster),
+                Event::JobChanged(change) if !matches!(change.phase, JobPhase::Running | JobPhase::Starting) => {
+                    self.left(change.job, cluster);
+                }
                 Event::NodeChanged(change) => {
                     self.touched.insert(change.node);
                 }
