@@ -1,6 +1,6 @@
 //! What a waiting job lacks on the GPUs of a run: what no policy could change at that instant.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_core::error::Error;
 use sandtable_hardware::{Duration, HostResources, Instant, Job, JobId, NodeId, Sharing};
@@ -25,8 +25,14 @@ pub(super) fn lacks(cell: &Cell, store: &Store, job: JobId, at: Instant) -> Resu
     if !whole || fails || revocable || asked.batch.is_some() || asked.service.is_some() {
         return Ok(None);
     }
-    // Where jobs without GPUs are it is not said, and what they take.
-    let known = jobs.iter().all(|job| job.gpus > 0);
+    // Where jobs without GPUs are is not said of stays: it is known of those of a cluster as it is, which stay there.
+    let state = cell.setting.workload.state().map(|state| &state.modelled);
+    let without: BTreeMap<&str, usize> = state
+        .iter()
+        .flat_map(|modelled| &modelled.holders)
+        .filter_map(|holder| Some((holder.job.as_str(), holder.node?)))
+        .collect();
+    let known = jobs.iter().all(|job| job.gpus > 0 || without.contains_key(job.name.as_str()));
     let host = |of: HostResources| if known { of } else { HostResources::UNKNOWN };
     let node = |node: &sandtable_hardware::Node| ModelledNode {
         name: node.name.clone(),
@@ -43,7 +49,8 @@ pub(super) fn lacks(cell: &Cell, store: &Store, job: JobId, at: Instant) -> Resu
             (node.index(), gpu.number() - fleet.nodes[node].first_gpu.number())
         });
         let (since, done) = (Instant::from_micros(stay.from_s.0), Duration::ZERO);
-        Holder { job: stay.job_id.clone(), on: on.collect(), node: None, since, done }
+        let node = without.get(stay.job_id.as_str()).copied();
+        Holder { job: stay.job_id.clone(), on: on.collect(), node, since, done }
     };
     let row = |name: &str, of: &Job| {
         let mut row = Row::new(name.to_string(), at, of.gpus, Duration::ZERO);

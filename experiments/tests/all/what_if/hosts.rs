@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{folder_of, folder_with, off, rows, what_if};
-use crate::help::told;
+use crate::help::{dist, sandtable, told};
 use crate::states::document;
 
 /// Captured while 34, 30 and 42 jobs waited, for cores or memory too (`CR_Core_Memory`, cores of two threads), and when they started in the end.
@@ -112,6 +112,16 @@ fn jobs_without_gpus_hold_cores_until_they_end() {
     }
     let why = |job: &str| found[&(job.to_string(), "srtf".to_string(), false)]["why_text"].clone();
     assert_eq!(why("all"), "8 GPUs free, CPUs for 0 of them");
+    // `show` says the same of a run.
+    let spec = "Experiment(title: \"t\", fleet: Model(list: NodeList(file: \"now.json\", format: State), speed: 1.0), predictors: {\"remaining\": Declared}, \
+        workload: State(file: \"now.json\", hosts: true), policies: [Policy(name: \"srtf\")])";
+    std::fs::write(folder.path().join("s.ron"), spec).expect("written");
+    let of_run =
+        |words: &[&str]| sandtable(folder.path(), &[words, &["--store", "runs", "--policies", &dist()]].concat());
+    assert_eq!(of_run(&["run", "s.ron"]).code, 0);
+    let shown = of_run(&["show", "s.ron", "--job", "all", "--why", "3630s"]);
+    let lacks = "8 GPUs free, CPUs for 0 of them; there is room once these jobs give their GPUs back: one, both";
+    assert!(shown.stdout.contains(lacks), "{}{}", shown.stdout, shown.stderr);
     // Where they are left out, so are these jobs.
     let said = what_if(folder.path(), &["--policy", "srtf", "--set", "workload.hosts=false"]);
     assert!(
