@@ -159,9 +159,13 @@ pub fn lanes(gpus: u32, jobs: &[(Vec<u32>, f64)], horizon: f64) -> String {
     for (at, (held, left)) in jobs.iter().enumerate() {
         let wide = x(*left, horizon).max(2.0);
         for gpu in held.iter().filter(|gpu| **gpu < 64) {
-            let y = *gpu as usize * each + 1;
-            let _ =
-                write!(out, r#"<rect class="b{}" x="0" y="{y}" width="{wide:.1}" height="{}"/>"#, at % 12, each - 1);
+            // Jobs that have parts of a GPU lie in its lane one below the other.
+            let here = |jobs: &[(Vec<u32>, f64)]| jobs.iter().filter(|(held, _)| held.contains(gpu)).count();
+            let (all, above) = (here(jobs), here(&jobs[..at]));
+            let high = (each - 1) as f64 / all.max(1) as f64;
+            let y = (*gpu as usize * each + 1) as f64 + high * above as f64;
+            let (y, high) = ((y * 100.0).round() / 100.0, (high * 100.0).round() / 100.0);
+            let _ = write!(out, r#"<rect class="b{}" x="0" y="{y}" width="{wide:.1}" height="{high}"/>"#, at % 12);
         }
     }
     out + "</svg>"
@@ -188,5 +192,9 @@ mod tests {
         let svg = lanes(4, &[(vec![0, 1], 50.0), (vec![3], f64::INFINITY)], 100.0);
         assert_eq!(svg.matches("<rect").count(), 3);
         assert!(svg.contains(r#"y="25" width="400.0""#), "{svg}");
+        // Two parts of a GPU are half as high.
+        let svg = lanes(4, &[(vec![1], 50.0), (vec![1], 80.0)], 100.0);
+        assert!(svg.contains(r#"y="9" width="200.0" height="3.5""#), "{svg}");
+        assert!(svg.contains(r#"y="12.5" width="320.0" height="3.5""#), "{svg}");
     }
 }

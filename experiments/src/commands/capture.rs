@@ -278,8 +278,7 @@ fn describe(file: &Path, state: &State) -> Result<ExitCode, Error> {
     let modelled = state.modelled(state::RunTimes { of_limit: 1.0, otherwise, without_limits: false });
     let modelled = modelled.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
     let gpus: u32 = modelled.nodes.iter().map(|node| node.gpus).sum();
-    let (nodes, running) = (modelled.nodes.len(), modelled.holders.len());
-    let waiting = modelled.rows.len() - running;
+    let (nodes, (running, waiting)) = (modelled.nodes.len(), modelled.counts());
     let mut text = format!("{nodes} nodes that take jobs, {gpus} GPUs, {running} running and {waiting} waiting jobs\n");
     modelled.not_modelled.iter().for_each(|(what, count)| text.push_str(&format!("not modelled: {count} {what}\n")));
     state.unknown.iter().for_each(|of| text.push_str(&format!("unknown: {}: {}\n", of.what, of.why)));

@@ -261,8 +261,8 @@ impl<'a> Asked<'a> {
     fn head(&self, state: &State) -> String {
         let Some(first) = self.sides.first() else { return String::new() };
         let modelled = &first.jobs.modelled;
-        let (nodes, running) = (modelled.nodes.len(), modelled.holders.len());
-        let (gpus, waiting) = (modelled.nodes.iter().map(|node| node.gpus).sum::<u32>(), modelled.rows.len() - running);
+        let (nodes, (running, waiting)) = (modelled.nodes.len(), modelled.counts());
+        let gpus: u32 = modelled.nodes.iter().map(|node| node.gpus).sum();
         let seeds = if self.seeds == 1 { "one seed".to_string() } else { format!("{} seeds", self.seeds) };
         let mut out = format!(
             "{waiting} waiting and {running} running jobs, {nodes} nodes of {gpus} GPUs at {}; {seeds}\n",

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{Association, SharingMode, State, StateNode};
 use super::jobs::{JobState, StateJob};
+use sandtable_hardware::Job;
 
 /// Times in a document are at most so many seconds from its instant: three hundred years.
 pub(super) const FARTHEST_S: f64 = 1e10;
@@ -35,7 +36,7 @@ pub(super) fn check(state: &State) -> Result<(), String> {
             return Err(format!("node {:?}: expected at most {} GPUs, found {}", node.name, MOST_GPUS.0, node.gpus));
         }
         for gpu in &node.taken {
-            give(&mut held, node, *gpu, "`taken`").map_err(|why| format!("node {:?}: {why}", node.name))?;
+            give(&mut held, node, (*gpu, None), "`taken`").map_err(|why| format!("node {:?}: {why}", node.name))?;
         }
     }
     for of in &state.reservations {
@@ -65,13 +66,17 @@ pub(super) fn check(state: &State) -> Result<(), String> {
             over(job).map_err(wrong)?;
         } else {
             places(job, &nodes, &mut held).map_err(wrong)?;
-            job.on.iter().for_each(|on| *counts.entry(&on.node).or_default() += u64::from(on.count));
+            for on in &job.on {
+                let each = u64::from(job.share_of(on).unwrap_or(Job::WHOLE));
+                *counts.entry(&on.node).or_default() += u64::from(on.count) * each;
+            }
         }
     }
     let counts = nodes
         .values()
         .filter(|node| is_exclusive(node))
-        .map(|node| (node, counts.get(node.name.as_str()).copied().unwrap_or(0) + node.taken.len() as u64));
+        .map(|node| (node, counts.get(node.name.as_str()).copied().unwrap_or(0)))
+        .map(|(node, milli)| (node, milli.div_ceil(u64::from(Job::WHOLE)) + node.taken.len() as u64));
     match counts.into_iter().find(|(node, count)| *count > u64::from(node.gpus)) {
         Some((node, count)) => Err(format!("node {:?} has {} GPUs, and jobs hold {count}", node.name, node.gpus)),
         None => Ok(()),
@@ -157,16 +162,33 @@ fn is_exclusive(node: &StateNode) -> bool {
     node.sharing.as_ref().is_none_or(|sharing| sharing.mode == SharingMode::Exclusive)
 }
 
-type Held<'a> = BTreeMap<(&'a str, u32), String>;
+/// Who holds a GPU, and thousandths of it that are held.
+type Held<'a> = BTreeMap<(&'a str, u32), (String, u32)>;
 
-fn give<'a>(held: &mut Held<'a>, node: &'a StateNode, gpu: u32, who: &str) -> Result<(), String> {
+fn give<'a>(
+    held: &mut Held<'a>,
+    node: &'a StateNode,
+    (gpu, part): (u32, Option<u32>),
+    who: &str,
+) -> Result<(), String> {
     if gpu >= node.gpus {
         return Err(format!("GPU {gpu} of node {:?}, which has {}", node.name, node.gpus));
     }
-    match held.insert((&node.name, gpu), who.to_string()).filter(|_| is_exclusive(node)) {
-        Some(other) => Err(format!("GPU {gpu} of node {:?} is held by {other} too", node.name)),
-        None => Ok(()),
+    let share = part.unwrap_or(Job::WHOLE);
+    let Some((other, before)) = held.get(&(node.name.as_str(), gpu)).filter(|_| is_exclusive(node)) else {
+        held.insert((&node.name, gpu), (who.to_string(), share));
+        return Ok(());
+    };
+    let all = before + share;
+    if part.is_none() || *before == Job::WHOLE {
+        return Err(format!("GPU {gpu} of node {:?} is held by {other} too", node.name));
     }
+    if all > Job::WHOLE {
+        let whole = Job::WHOLE;
+        return Err(format!("GPU {gpu} of node {:?} has {whole} thousandths, and jobs hold {all}", node.name));
+    }
+    held.insert((&node.name, gpu), (who.to_string(), all));
+    Ok(())
 }
 
 /// A job that is over holds nothing, and says when it ended. The nodes that it had may be gone.
@@ -190,7 +212,7 @@ fn places<'a>(job: &'a StateJob, nodes: &BTreeMap<&str, &'a StateNode>, held: &m
                 on.count
             ));
         }
-        on.gpus.iter().try_for_each(|gpu| give(held, node, *gpu, &format!("job {:?}", job.id)))?;
+        on.gpus.iter().try_for_each(|gpu| give(held, node, (*gpu, job.share_of(on)), &format!("job {:?}", job.id)))?;
         count = count.saturating_add(on.count);
     }
     if count > job.gpus {

@@ -127,7 +127,7 @@ impl Modelling<'_> {
     }
 
     /// A name that no job of the document has.
-    fn unlike_others(&self, mut name: String) -> String {
+    pub(super) fn unlike_others(&self, mut name: String) -> String {
         while self.state.jobs.iter().any(|job| job.id == name) {
             name.push('+');
         }

@@ -10,6 +10,7 @@ pub mod jobs;
 pub mod kube;
 mod lean;
 mod model;
+mod parts;
 mod pseudonyms;
 mod qualities;
 mod queues;
@@ -17,6 +18,7 @@ mod ranks;
 mod reasons;
 mod recorded;
 mod run_times;
+mod running;
 pub mod slurm;
 
 use std::path::Path;

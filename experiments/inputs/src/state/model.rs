@@ -7,6 +7,7 @@ use sandtable_hardware::{Duration, HostResources, Instant, SECOND};
 use super::dependencies::{Dependent, Others};
 use super::document::{NodeState, SharingMode, SourceKind, State, StateNode, StateQueue};
 use super::jobs::{JobState, StateJob, Why, WhyCode};
+use super::parts::{OF_SEVERAL, PartPlaces};
 use super::queues::{KIND, NONE};
 use super::ranks::Ranks;
 use crate::trace::{Row, plain};
@@ -121,6 +122,7 @@ impl State {
         let mut all = self.with_nodes(run_times);
         let there = || self.jobs.iter().filter(|job| job.state != JobState::Ended);
         there().for_each(|job| all.take_named(job));
+        all.take_parts(there());
         for job in there().filter(|job| job.state != JobState::Dependent) {
             all.job(job).map_err(|why| format!("job {:?}: {why}", job.id))?;
         }
@@ -174,6 +176,7 @@ impl State {
             kinds: BTreeSet::new(),
             taken: Vec::new(),
             free: Vec::new(),
+            parts: PartPlaces::new(),
             made: Modelled {
                 at,
                 nodes: Vec::new(),
@@ -202,14 +205,15 @@ pub(super) struct Modelling<'a> {
     node_queues: BTreeSet<&'a [String]>,
     kinds: BTreeSet<&'a str>,
     /// GPUs of each that others hold.
-    taken: Vec<&'a [u32]>,
+    pub(super) taken: Vec<&'a [u32]>,
     /// GPUs of each that no job holds by name.
-    free: Vec<BTreeSet<u32>>,
+    pub(super) free: Vec<BTreeSet<u32>>,
+    pub(super) parts: PartPlaces<'a>,
     pub(super) made: Modelled,
 }
 
 impl<'a> Modelling<'a> {
-    fn count(&mut self, what: &str, jobs: u32) {
+    pub(super) fn count(&mut self, what: &str, jobs: u32) {
         if jobs > 0 {
             *self.made.not_modelled.entry(what.into()).or_default() += jobs;
         }
@@ -288,27 +292,20 @@ impl<'a> Modelling<'a> {
         drains.chain(reserved).map(instants).collect()
     }
 
-    /// GPUs that are held by their numbers are not chosen for jobs of which only a count is known.
-    fn take_named(&mut self, job: &StateJob) {
-        for on in &job.on {
-            if let Some(at) = self.nodes.get(on.node.as_str()) {
-                on.gpus.iter().for_each(|gpu| _ = self.free[*at].remove(gpu));
-            }
-        }
-    }
-
     fn job(&mut self, job: &'a StateJob) -> Result<(), String> {
         if job.gpus == 0 {
             return self.without_gpus(job);
-        }
-        if job.share_milli.is_some_and(|share| share < 1000) || job.on.iter().any(|on| on.milli.is_some()) {
-            return Err("it asks for a part of a GPU: GPUs are whole here".into());
         }
         let left_out = match job.state {
             JobState::Waiting | JobState::NotBefore | JobState::Dependent if job.reservation.is_some() => {
                 Some("jobs that wait for a reservation")
             }
-            JobState::Waiting | JobState::NotBefore | JobState::Dependent => None,
+            JobState::Waiting | JobState::NotBefore | JobState::Dependent => {
+                (job.gpus > 1 && job.share().is_some()).then_some(OF_SEVERAL)
+            }
+            JobState::Running | JobState::Suspended | JobState::Ending if job.share().is_some() => {
+                return self.runs_in_parts(job);
+            }
             JobState::Running | JobState::Suspended | JobState::Ending => return self.runs(job),
             JobState::Held => Some("jobs that are held"),
             JobState::Reserved => Some("jobs that wait for a reservation"),
@@ -337,6 +334,7 @@ impl<'a> Modelling<'a> {
             shape.gpus_each.or(even)
         });
         row.gpus_per_node = each.filter(divides).unwrap_or(0);
+        row.share = job.share().unwrap_or(row.share);
         row.kinds.retain(|kind| self.kinds.contains(kind.as_str()));
         let kept = row.gpus_per_node > 0 || job.gpus == 1;
         self.asks(job, job.nodes.is_none() || kept);
@@ -353,60 +351,6 @@ impl<'a> Modelling<'a> {
     fn has_all_nodes(&self, job: &StateJob) -> bool {
         let allowed = |queues: &&[String]| queues.is_empty() || queues.iter().any(|queue| job.queues.contains(queue));
         job.queues.is_empty() || self.node_queues.iter().all(allowed)
-    }
-
-    /// A job that holds GPUs. What it holds of nodes that take no jobs is nothing that another could have.
-    fn runs(&mut self, job: &'a StateJob) -> Result<(), String> {
-        let mut on = Vec::new();
-        for held in &job.on {
-            let Some(at) = self.nodes.get(held.node.as_str()).copied() else { continue };
-            let gpus: Vec<u32> = match held.gpus.is_empty() {
-                false => held.gpus.clone(),
-                true => (0..held.count).filter_map(|_| self.free[at].pop_first()).collect(),
-            };
-            if gpus.len() < held.count as usize {
-                return Err(format!(
-                    "it holds {} GPUs of node {:?}, which has not so many left",
-                    held.count, held.node
-                ));
-            }
-            // Those that others hold are not there.
-            let taken = self.taken[at];
-            on.extend(
-                gpus.into_iter().map(|gpu| (at, gpu - taken.iter().filter(|other| **other < gpu).count() as u32)),
-            );
-        }
-        if on.is_empty() {
-            return self.leave_out("running jobs that hold nothing another could have");
-        }
-        match job.state {
-            JobState::Suspended => self.count("suspended jobs, which are taken to run", 1),
-            JobState::Ending => self.count("jobs that are ending, for a second more", 1),
-            _ => {}
-        }
-        // What it is given again would be what it asks for, and the model has only a part of it.
-        let whole = on.len() == job.gpus as usize;
-        if !whole {
-            self.count("running jobs of which a part is here, which keep it", 1);
-        }
-        let started = job.started_s.unwrap_or(0.0);
-        let done = seconds(job.held_s.unwrap_or(-started).max(0.0));
-        let mut row = self.row(job, on.len() as u32, job.submitted_s.unwrap_or(started).min(started));
-        row.preemptible &= whole;
-        // Where it runs it may run.
-        row.kinds.retain(|kind| on.iter().all(|(at, _)| self.made.nodes[*at].kind == *kind));
-        row.duration = match job.state {
-            JobState::Ending => done + OVER,
-            _ => {
-                let limit = self.limit(job)?;
-                row.declared = limit;
-                self.takes(limit, done)
-            }
-        };
-        let since = self.instant(started);
-        self.made.holders.push(Holder { job: row.name.to_string(), on, node: None, since, done });
-        self.keep(job, row, done);
-        Ok(())
     }
 
     /// A job that is in the model.

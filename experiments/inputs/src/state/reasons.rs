@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_hardware::{HostResources, HostUse};
+use sandtable_hardware::{HostResources, HostUse, Job};
 
 use super::jobs::WhyCode;
 use super::model::{Holder, KnownJob, Modelled, ModelledNode};
@@ -32,21 +32,70 @@ pub struct Reasons<'a> {
     known: BTreeMap<Shape, Option<Waits>>,
 }
 
-/// What a job asks for: GPUs in all and of each node, cores and memory, and kinds of GPU.
-type Shape = (u32, u32, (u32, u32), Vec<String>);
+/// What a job asks for: GPUs in all and of each node, thousandths of each, cores and memory, and kinds of GPU.
+type Shape = (u32, u32, u32, (u32, u32), Vec<String>);
 
-/// What is free of each node; of one that takes no jobs no GPU.
+/// What is free of each node.
 #[derive(Clone)]
 struct Free {
+    /// GPUs of which no job holds anything.
     gpus: Vec<u32>,
-    /// What is not.
+    /// Thousandths that jobs hold of GPUs of which they hold a part.
+    parts: BTreeMap<(usize, u32), u32>,
+    /// CPU and memory that is not.
     taken: Vec<HostUse>,
+    /// Nodes that take no jobs.
+    closed: Vec<bool>,
 }
 
 /// What a job holds of nodes.
 struct Holds<'a> {
     job: &'a str,
+    /// Whole GPUs by node, and CPU and memory with them.
     on: Vec<(usize, u32, HostResources)>,
+    /// A part of a GPU, where it has that.
+    part: Option<((usize, u32), u32)>,
+}
+
+impl Free {
+    fn take(&mut self, holds: &Holds<'_>) {
+        for (node, gpus, host) in &holds.on {
+            self.gpus[*node] = self.gpus[*node].saturating_sub(*gpus);
+            self.taken[*node] += *host;
+        }
+        if let Some((gpu, share)) = holds.part {
+            let held = self.parts.entry(gpu).or_default();
+            let opens = *held == 0;
+            *held += share;
+            self.gpus[gpu.0] = self.gpus[gpu.0].saturating_sub(u32::from(opens));
+        }
+    }
+
+    fn give_back(&mut self, holds: &Holds<'_>) {
+        for (node, gpus, host) in &holds.on {
+            self.gpus[*node] += gpus;
+            self.taken[*node] -= *host;
+        }
+        if let Some((gpu, share)) = holds.part {
+            let left = self.parts.get(&gpu).copied().unwrap_or(0).saturating_sub(share);
+            if left > 0 {
+                self.parts.insert(gpu, left);
+            } else {
+                self.parts.remove(&gpu);
+                self.gpus[gpu.0] += 1;
+            }
+        }
+    }
+
+    /// GPUs of a node that a job may have, with room for so many thousandths.
+    fn with_room(&self, node: usize, share: u32) -> u32 {
+        if self.closed[node] {
+            return 0;
+        }
+        let used = self.parts.range((node, 0)..=(node, u32::MAX));
+        let room = used.filter(|(_, used)| **used + share <= Job::WHOLE).count() as u32;
+        self.gpus[node] + room
+    }
 }
 
 impl<'a> Holds<'a> {
@@ -56,7 +105,11 @@ impl<'a> Holds<'a> {
         let part = |gpus: u32| asked.map_or(HostResources::UNKNOWN, |row| row.host.part(gpus, row.gpus));
         let on = nodes.chunk_by(|a, b| a == b).map(|of| (of[0], of.len() as u32, part(of.len() as u32)));
         let without = holder.node.map(|node| (node, 0, asked.map_or(HostResources::UNKNOWN, |row| row.host)));
-        Holds { job: &holder.job, on: on.chain(without).collect() }
+        let share = asked.map(|row| row.share).filter(|share| *share < Job::WHOLE);
+        let Some((share, gpu)) = share.zip(holder.on.first().copied()) else {
+            return Holds { job: &holder.job, on: on.chain(without).collect(), part: None };
+        };
+        Holds { job: &holder.job, on: vec![(gpu.0, 0, part(1))], part: Some((gpu, share)) }
     }
 }
 
@@ -69,13 +122,11 @@ impl Modelled {
         let rows = |holder: &Holder| rows.get(holder.job.as_str()).copied();
         let ends: Vec<Holds<'_>> = ends.into_iter().map(|(_, holder)| Holds::of(holder, rows(holder))).collect();
         let gpus = self.nodes.iter().map(|node| node.gpus).collect();
-        let mut free = Free { gpus, taken: vec![HostUse::default(); self.nodes.len()] };
-        for (node, gpus, part) in ends.iter().flat_map(|holds| &holds.on) {
-            free.gpus[*node] -= gpus;
-            free.taken[*node] += *part;
-        }
         let closed = |node: &ModelledNode| node.closed.iter().any(|(from, to)| *from <= self.at && self.at < *to);
-        free.gpus.iter_mut().zip(&self.nodes).filter(|(_, node)| closed(node)).for_each(|(free, _)| *free = 0);
+        let closed = self.nodes.iter().map(closed).collect();
+        let taken = vec![HostUse::default(); self.nodes.len()];
+        let mut free = Free { gpus, parts: BTreeMap::new(), taken, closed };
+        ends.iter().for_each(|holds| free.take(holds));
         let kinds = self.nodes.iter().map(|node| node.kind.as_str()).collect();
         Reasons { of: self, free, ends, kinds, known: BTreeMap::new() }
     }
@@ -87,6 +138,8 @@ struct Room<'a> {
     free: Free,
     /// GPUs that count at a time on a node, and how often at most: those of its shape count once.
     each: (u32, u32),
+    /// Thousandths of each.
+    share: u32,
     /// What the whole gang takes beside so many GPUs.
     asked: (HostResources, u32),
     kind: &'a str,
@@ -98,24 +151,27 @@ impl Room<'_> {
     /// How often GPUs count among the free ones of a node for which there is CPU and memory too.
     fn times(&self, node: usize) -> u32 {
         let ((each, most), (asked, all)) = (self.each, self.asked);
-        let gpus = self.of.nodes[node].host.most_gpus(self.free.taken[node], asked, all, self.free.gpus[node]);
+        let gpus = self.of.nodes[node].host.most_gpus(
+            self.free.taken[node],
+            asked,
+            all,
+            self.free.with_room(node, self.share),
+        );
         (gpus / each).min(most)
     }
 
     /// Jobs end, or begin again.
     fn change(&mut self, holds: &Holds<'_>, ends: bool) {
-        for (node, gpus, part) in holds.on.iter().filter(|(node, ..)| self.of.nodes[*node].kind == self.kind) {
-            let before = self.times(*node);
-            let (free, taken) = (&mut self.free.gpus[*node], &mut self.free.taken[*node]);
-            if ends {
-                *free += gpus;
-                *taken -= *part;
-            } else {
-                *free -= gpus;
-                *taken += *part;
-            }
-            self.count = self.count + self.times(*node) - before;
+        let of_kind = |(node, ..): &&(usize, u32, HostResources)| self.of.nodes[*node].kind == self.kind;
+        let nodes: Vec<usize> = holds.on.iter().filter(of_kind).map(|(node, ..)| *node).collect();
+        let times = |room: &Room<'_>| nodes.iter().map(|node| room.times(*node)).sum::<u32>();
+        let before = times(self);
+        if ends {
+            self.free.give_back(holds);
+        } else {
+            self.free.take(holds);
         }
+        self.count = self.count + times(self) - before;
     }
 }
 
@@ -128,7 +184,7 @@ impl Reasons<'_> {
     /// Why a waiting job waits; none: as far as free GPUs, CPU and memory go it could start.
     pub fn waits(&mut self, row: &Row) -> Option<Waits> {
         let host = (row.host.cpu_milli, row.host.memory_mib);
-        let shape = (row.gpus, row.gpus_per_node, host, row.kinds.clone());
+        let shape = (row.gpus, row.gpus_per_node, row.share, host, row.kinds.clone());
         if let Some(known) = self.known.get(&shape) {
             return known.clone();
         }
@@ -143,7 +199,7 @@ impl Reasons<'_> {
             0 => ((1, u32::MAX), row.gpus),
             each => ((each, 1), row.gpus / each),
         };
-        let room = |kind, asked| self.room(kind, each, (asked, row.gpus));
+        let room = |kind, asked| self.room(kind, (each, row.share), (asked, row.gpus));
         let count = |asked: HostResources| kinds.iter().map(|kind| room(kind, asked).count).max().unwrap_or(0);
         if count(row.host) >= need {
             return None;
@@ -151,8 +207,8 @@ impl Reasons<'_> {
         // On the kind where there is room first.
         let best =
             kinds.iter().filter_map(|kind| self.after(room(kind, row.host), need)).min_by_key(|(enough, _)| *enough);
-        let free = |kind: &&str| self.of_kind(kind).map(|(_, free)| *free).sum::<u32>();
-        let most = |kind: &&str| self.of_kind(kind).map(|(_, free)| *free).max();
+        let free = |kind: &&str| self.of_kind(kind).map(|node| self.free.with_room(node, Job::WHOLE)).sum::<u32>();
+        let most = |kind: &&str| self.of_kind(kind).map(|node| self.free.with_room(node, Job::WHOLE)).max();
         let (free, most, kind) = kinds.iter().map(|kind| (free(kind), most(kind), *kind)).max()?;
         let [cpu, memory, none] = parts_of(row.host);
         let (code, text) = match best {
@@ -168,20 +224,21 @@ impl Reasons<'_> {
                 };
                 (code, format!("{free} GPUs free, {what} for {} of them", room(kind, row.host).count * each.0))
             }
+            _ if row.share < Job::WHOLE => ("no-free-gpus", format!("no GPU has {} thousandths free", row.share)),
             _ if free < row.gpus => ("no-free-gpus", format!("{free} of {} GPUs free", row.gpus)),
             _ => ("fragmented", format!("{free} GPUs free, in pieces of at most {}", most.unwrap_or(0))),
         };
         Some(Waits { code, text, after: best.map_or_else(Vec::new, |(_, after)| after) })
     }
 
-    fn of_kind(&self, kind: &str) -> impl Iterator<Item = (usize, &u32)> {
-        let nodes = self.of.nodes.iter().zip(&self.free.gpus).enumerate();
-        nodes.filter(move |(_, (node, _))| node.kind == kind).map(|(at, (_, free))| (at, free))
+    fn of_kind(&self, kind: &str) -> impl Iterator<Item = usize> {
+        let nodes = self.of.nodes.iter().enumerate();
+        nodes.filter(move |(_, node)| node.kind == kind).map(|(at, _)| at)
     }
 
-    fn room<'a>(&'a self, kind: &'a str, each: (u32, u32), asked: (HostResources, u32)) -> Room<'a> {
-        let mut room = Room { of: self.of, free: self.free.clone(), each, asked, kind, count: 0 };
-        room.count = self.of_kind(kind).map(|(node, _)| room.times(node)).sum();
+    fn room<'a>(&'a self, kind: &'a str, (each, share): ((u32, u32), u32), asked: (HostResources, u32)) -> Room<'a> {
+        let mut room = Room { of: self.of, free: self.free.clone(), each, share, asked, kind, count: 0 };
+        room.count = self.of_kind(kind).map(|node| room.times(node)).sum();
         room
     }
 
@@ -235,43 +292,108 @@ impl KnownJob {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use crate::state::RunTimes;
+    use super::Waits;
+    use crate::state::{Change, Modelled, RunTimes, of_bytes};
 
-    #[test]
-    fn what_a_job_waits_for_is_named() {
+    fn modelled(jobs: &Value, changes: &[Change]) -> Modelled {
         let node = |name: &str| json!({"name": name, "kind": "A100", "gpus": 4, "state": "up"});
-        let runs = |id: &str, node: &str, count: u32, limit: u32| {
-            json!({"id": id, "state": "running", "gpus": count, "started_s": -10, "held_s": 10, "limit_s": limit,
-                "on": [{"node": node, "count": count}]})
-        };
-        let waits = |id: &str, gpus: u32, each: u32| {
-            json!({"id": id, "state": "waiting", "gpus": gpus, "submitted_s": 0, "limit_s": 60,
-                "nodes": {"gpus_each": each}})
-        };
         let document = json!({
             "sandtable": "state@1", "at": "2026-11-20T01:05:32Z", "source": {"kind": "other"},
             "nodes": [node("a"), node("b")], "queues": [], "reservations": [], "unknown": [], "ignored": [],
-            "jobs": [runs("long", "a", 2, 900), runs("short", "b", 1, 100), runs("mid", "b", 1, 500),
-                waits("one", 1, 1), waits("whole", 4, 4), waits("both", 8, 4)],
+            "jobs": jobs,
         });
-        let state = crate::state::of_bytes("s.json".as_ref(), document.to_string().as_bytes()).expect("a state");
+        let state = of_bytes("s.json".as_ref(), document.to_string().as_bytes()).expect("a state");
+        let state = state.changed(changes).expect("changed");
         let times = RunTimes { of_limit: 1.0, otherwise: None, without_limits: false };
-        let modelled = state.modelled(times).expect("modelled");
-        let of = |name: &str| {
-            let row = modelled.rows.iter().find(|row| row.name == name).expect("a job");
-            let left = |name: &str| {
-                modelled.rows.iter().find(|row| row.name == name).map_or(0.0, |row| row.duration.as_secs_f64())
-            };
-            modelled.reasons(left).waits(row)
+        state.modelled(times).expect("modelled")
+    }
+
+    fn runs(id: &str, node: &str, (gpus, milli): (u32, u32), limit: u32) -> Value {
+        json!({"id": id, "state": "running", "gpus": gpus, "started_s": -10, "held_s": 10, "limit_s": limit,
+            "share_milli": milli, "on": [{"node": node, "count": gpus}]})
+    }
+
+    fn waits(id: &str, (gpus, milli): (u32, u32), each: u32) -> Value {
+        json!({"id": id, "state": "waiting", "gpus": gpus, "submitted_s": 0, "limit_s": 60, "share_milli": milli,
+            "nodes": {"gpus_each": each}})
+    }
+
+    fn why(of: &Modelled, name: &str) -> Option<Waits> {
+        let row = |name: &str| of.rows.iter().find(|row| row.name == name);
+        let left = |name: &str| row(name).map_or(0.0, |row| row.duration.as_secs_f64());
+        of.reasons(left).waits(row(name).expect("a job"))
+    }
+
+    /// The code, the words and the jobs whose ends make room.
+    fn said(of: &Modelled, name: &str) -> (&'static str, String, Vec<String>) {
+        let waits = why(of, name).expect("it waits");
+        (waits.code, waits.text, waits.after)
+    }
+
+    const WHOLE: u32 = 1000;
+
+    fn found(code: &'static str, text: &str, after: &[&str]) -> (&'static str, String, Vec<String>) {
+        (code, text.to_string(), after.iter().map(|job| (*job).to_string()).collect())
+    }
+
+    #[test]
+    fn what_a_job_waits_for_is_named() {
+        let jobs = json!([
+            runs("long", "a", (2, WHOLE), 900),
+            runs("short", "b", (1, WHOLE), 100),
+            runs("mid", "b", (1, WHOLE), 500),
+            waits("one", (1, WHOLE), 1),
+            waits("whole", (4, WHOLE), 4),
+            waits("both", (8, WHOLE), 4)
+        ]);
+        let of = modelled(&jobs, &[]);
+        assert_eq!(why(&of, "one"), None);
+        let whole = found("fragmented", "4 GPUs free, in pieces of at most 2", &["short", "mid"]);
+        assert_eq!(said(&of, "whole"), whole);
+        assert_eq!(said(&of, "both"), found("no-free-gpus", "4 of 8 GPUs free", &["short", "mid", "long"]));
+    }
+
+    /// Two GPUs of `b` have 600 thousandths taken, one all of it, and the fourth is free; on `a` nothing is.
+    fn with_parts(more: Value, changes: &[Change]) -> Modelled {
+        let mut jobs = vec![
+            runs("all", "a", (4, WHOLE), 900),
+            runs("early", "b", (1, 600), 100),
+            runs("late", "b", (1, 600), 500),
+            runs("beside", "b", (1, 400), 300),
+            runs("one", "b", (1, WHOLE), 400),
+        ];
+        jobs.push(more);
+        modelled(&Value::from(jobs), changes)
+    }
+
+    #[test]
+    fn a_part_of_a_gpu_waits_for_one_that_has_room() {
+        let part = |milli| with_parts(waits("w", (1, milli), 1), &[]);
+        // "early" and "beside" fill a GPU, "late" has another, and the fourth is free.
+        assert_eq!((why(&part(300), "w"), why(&part(900), "w")), (None, None));
+        let two = with_parts(waits("w", (2, WHOLE), 2), &[]);
+        assert_eq!(said(&two, "w"), found("no-free-gpus", "1 of 2 GPUs free", &["early", "beside"]));
+        // Where the fourth is taken too.
+        let full = |milli| {
+            let jobs = json!([
+                runs("all", "a", (4, WHOLE), 900),
+                runs("rest", "b", (2, WHOLE), 900),
+                runs("early", "b", (1, 600), 100),
+                runs("late", "b", (1, 600), 500),
+                waits("w", (1, milli), 1)
+            ]);
+            modelled(&jobs, &[])
         };
-        assert_eq!(of("one"), None);
-        let whole = of("whole").expect("it waits");
-        assert_eq!((whole.code, whole.text.as_str()), ("fragmented", "4 GPUs free, in pieces of at most 2"));
-        assert_eq!(whole.after, ["short", "mid"]);
-        let both = of("both").expect("it waits");
-        assert_eq!((both.code, both.text.as_str()), ("no-free-gpus", "4 of 8 GPUs free"));
-        assert_eq!(both.after, ["short", "mid", "long"]);
+        assert_eq!(why(&full(400), "w"), None);
+        assert_eq!(said(&full(500), "w"), found("no-free-gpus", "no GPU has 500 thousandths free", &["early"]));
+    }
+
+    #[test]
+    fn what_ends_on_a_node_that_takes_no_jobs_makes_no_room() {
+        let drained = Change::Drain { node: "b".into(), from: None, to: None };
+        let of = with_parts(waits("w", (1, WHOLE), 1), &[drained]);
+        assert_eq!(said(&of, "w"), found("no-free-gpus", "0 of 1 GPUs free", &["all"]));
     }
 }

@@ -307,9 +307,9 @@ impl Workload {
         let state = &jobs.modelled;
         let not: Vec<String> = state.not_modelled.iter().map(|(what, count)| format!("{count} {what}")).collect();
         let times = jobs.times_in_words().map_or_else(String::new, |words| format!("; run times: {words}"));
-        let (jobs, running) = (state.rows.len(), state.holders.len());
+        let (running, waiting) = state.counts();
         let not = if not.is_empty() { String::new() } else { format!("; not modelled: {}", not.join(", ")) };
-        Some(format!("begins with {running} running and {} waiting jobs{times}{not}", jobs - running))
+        Some(format!("begins with {running} running and {waiting} waiting jobs{times}{not}"))
     }
 
     /// The queues of a cluster that share its GPUs out, where a spec says that they do.
@@ -356,10 +356,18 @@ impl Workload {
             );
             return Err(error.hint("fleet: Model(list: NodeList(file: …, format: State), speed: 1.0)"));
         }
-        if fleet.sharing != Sharing::Exclusive || fleet.slots > 1 || fleet.costs.leases.is_some() {
-            let message =
-                "a run that begins with running jobs needs a fleet of whole GPUs, which are not leased for rounds";
+        let counted = matches!(fleet.sharing, Sharing::Exclusive | Sharing::Shares);
+        if !counted || fleet.slots > 1 || fleet.costs.leases.is_some() {
+            let message = "a run that begins with running jobs needs a fleet of whole GPUs or shares of them, which are not leased for rounds";
             return Err(Error::usage(message));
+        }
+        let has_part = |row: &&Row| row.share < Job::WHOLE;
+        if let Some(row) = state.rows.iter().find(has_part).filter(|_| fleet.sharing == Sharing::Exclusive) {
+            let message = format!(
+                "job {:?} asks for {} thousandths of a GPU, which the fleet does not give",
+                row.name, row.share
+            );
+            return Err(Error::usage(message).hint("fleet: Model(…, sharing: Shares)"));
         }
         let ids = by_name(jobs);
         let mut beginning = Beginning { at: state.at, jobs: BTreeMap::new() };

@@ -16,7 +16,7 @@ use sandtable_run::execute::{Compiled, Workers, execute, in_parallel};
 use super::folder::Document;
 use crate::commands::begin::all_begin;
 use crate::commands::what_if::hosts;
-use crate::commands::what_if::spec::{policies, shares_out};
+use crate::commands::what_if::spec::{policies, shares, shares_out};
 use crate::ui;
 
 /// What came of an interval.
@@ -124,6 +124,7 @@ impl Judge {
         let listed = listed.concat();
         let hosts = hosts::said(self.hosts && state.knows_hosts());
         let wrong = |document: &Document, why| Error::usage(format!("{}: {why}", document.path.display()));
+        let parts = shares(state.knows_parts() || later.knows_parts());
         let (between, interval) = state.until(&later).map_err(|why| wrong(to, why))?;
         let any = RunTimes { of_limit: 1.0, otherwise: None, without_limits: true };
         let modelled = between.modelled(any).map_err(|why| wrong(from, why))?;
@@ -135,7 +136,7 @@ impl Judge {
         }
         let declared = modelled.rows.iter().any(|row| row.declared.is_some());
         let (from, to) = (shown, until);
-        let fleet = format!("Model(list: NodeList(file: {from}, format: State), speed: 1.0)");
+        let fleet = format!("Model(list: NodeList(file: {from}, format: State), speed: 1.0{parts})");
         let jobs = format!("State(file: {from}, next: {to}{queues}{hosts})");
         let plan =
             |listed: &str| plan_text(Path::new("shadow.ron"), spec(&fleet, &jobs, listed, declared), &self.options);

@@ -11,7 +11,7 @@ use sandtable_results::reader;
 use sandtable_results::store::Store;
 
 /// What a waiting job lacks at an instant, and which jobs end until it is there; none: as far as free GPUs go it could start, or
-/// that does not say it, since GPUs are shared, nodes go away, or the job is elastic.
+/// that does not say it, since jobs slow each other down on GPUs, nodes go away, or the job is elastic.
 ///
 /// # Errors
 /// A result that can't be read.
@@ -19,10 +19,11 @@ pub(super) fn lacks(cell: &Cell, store: &Store, job: JobId, at: Instant) -> Resu
     let fleet = &cell.fleet;
     let jobs = cell.jobs()?;
     let asked = &jobs[job.index()].request;
-    let whole = fleet.sharing == Sharing::Exclusive && fleet.slots == 1 && asked.gpus > 0 && asked.part.is_none();
+    let counted = matches!(fleet.sharing, Sharing::Exclusive | Sharing::Shares) && fleet.slots == 1;
+    let counted = counted && asked.gpus > 0 && asked.part.is_none();
     let fails = fleet.failures.is_some() || !fleet.maintenance.is_empty();
     let revocable = fleet.nodes.iter().any(|node| node.revocable.is_some());
-    if !whole || fails || revocable || asked.batch.is_some() || asked.service.is_some() {
+    if !counted || fails || revocable || asked.batch.is_some() || asked.service.is_some() {
         return Ok(None);
     }
     // Where jobs without GPUs are is not said of stays: it is known of those of a cluster as it is, which stay there.
@@ -55,6 +56,7 @@ pub(super) fn lacks(cell: &Cell, store: &Store, job: JobId, at: Instant) -> Resu
     let row = |name: &str, of: &Job| {
         let mut row = Row::new(name.to_string(), at, of.gpus, Duration::ZERO);
         row.host = host(of.host);
+        row.share = of.share;
         row
     };
     let held: BTreeSet<&str> = there.clone().map(|stay| stay.job_id.as_str()).collect();

@@ -1,6 +1,6 @@
 //! The answer as a page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_core::display::span;
 use sandtable_core::error::Error;
@@ -105,13 +105,13 @@ impl Asked<'_> {
         }
         let of = |(node, jobs): (&sandtable_inputs::state::ModelledNode, BTreeMap<&str, Vec<u32>>)| {
             let said: Vec<String> = jobs.keys().map(|job| side.runs_on(job)).collect();
-            let held: usize = jobs.values().map(Vec::len).sum();
+            let held: BTreeSet<u32> = jobs.values().flatten().copied().collect();
             let drawn: Vec<(Vec<u32>, f64)> = jobs.into_iter().map(|(job, gpus)| (gpus, side.left(job))).collect();
             BoardNode {
                 name: node.name.clone(),
                 kind: node.kind.clone(),
                 gpus: node.gpus,
-                free: node.gpus.saturating_sub(held as u32),
+                free: node.gpus.saturating_sub(held.len() as u32),
                 jobs: said.join(", "),
                 svg: lanes(node.gpus, &drawn, until),
             }

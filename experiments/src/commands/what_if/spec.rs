@@ -76,6 +76,11 @@ pub(super) struct Asked {
     priority: Vec<String>,
 }
 
+/// What of a fleet in a spec says that jobs may have parts of GPUs.
+pub(in crate::commands) fn shares(parts: bool) -> &'static str {
+    if parts { ", sharing: Shares" } else { "" }
+}
+
 fn time(text: &str) -> Result<String, String> {
     units::span(text).map(|_| text.to_string())
 }
@@ -151,7 +156,8 @@ impl Times {
         let shown = file.to_str().ok_or_else(|| Error::usage(format!("{}: not UTF-8", file.display())))?;
         let (run_times, drawn) = self.run_times()?;
         let mut text = String::from("Experiment(\n    title: \"What would become of the queue\",\n");
-        let _ = writeln!(text, "    fleet: Model(list: NodeList(file: {shown:?}, format: State), speed: 1.0),");
+        let shares = shares(state.knows_parts());
+        let _ = writeln!(text, "    fleet: Model(list: NodeList(file: {shown:?}, format: State), speed: 1.0{shares}),");
         let _ = writeln!(text, "    workload: State(file: {shown:?}, run_times: {run_times}, changes: []{more}),");
         let _ = writeln!(text, "    policies: [\n{}    ],", policies.concat());
         if declares(state) || self.otherwise.is_some() {

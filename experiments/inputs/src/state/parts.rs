@@ -1,0 +1,183 @@
+//! Parts of GPUs in a model of a cluster: jobs that run have their part of one GPU each, and those that wait ask for a part of one.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use sandtable_hardware::Job;
+
+use super::document::State;
+use super::jobs::{JobState, On, StateJob};
+use super::model::{Holder, Modelled, Modelling};
+
+/// Jobs that ask for parts of more than one GPU.
+pub(super) const OF_SEVERAL: &str = "jobs that wait for parts of several GPUs";
+/// Parts that are on no GPU of the model.
+const NO_PLACE: &str = "parts of GPUs that find no room on their node";
+
+/// Where parts are of which the document says only the node: by job and the place in what it holds.
+pub(super) type PartPlaces<'a> = BTreeMap<(&'a str, usize), Vec<u32>>;
+
+impl StateJob {
+    /// Thousandths of a GPU, where it has or asks for a part of one.
+    pub fn share(&self) -> Option<u32> {
+        let said = self.share_milli.or_else(|| self.on.iter().find_map(|on| on.milli));
+        said.map(|share| share.max(1)).filter(|share| *share < Job::WHOLE)
+    }
+
+    /// Thousandths of each of these GPUs, where it has a part of them.
+    pub(super) fn share_of(&self, on: &On) -> Option<u32> {
+        let share = self.share()?;
+        Some(on.milli.unwrap_or(share).clamp(1, Job::WHOLE))
+    }
+}
+
+impl State {
+    /// Whether jobs have or ask for parts of GPUs.
+    pub fn knows_parts(&self) -> bool {
+        let live = |job: &&StateJob| job.state != JobState::Ended && job.gpus > 0;
+        self.jobs.iter().filter(live).any(|job| job.share().is_some())
+    }
+}
+
+impl Modelled {
+    /// Jobs that run and jobs that wait.
+    pub fn counts(&self) -> (usize, usize) {
+        let parts = self.known.values().filter(|known| known.part_of.is_some()).count();
+        (self.holders.len() - parts, self.rows.len() - self.holders.len())
+    }
+}
+
+impl<'a> Modelling<'a> {
+    /// Gives parts of which only the node is known their GPUs: those that are the fullest and have room, the largest parts first. Those
+    /// who hold whole GPUs of which only a count is known are left as many.
+    pub(super) fn take_parts(&mut self, jobs: impl Iterator<Item = &'a StateJob>) {
+        let mut used: BTreeMap<(usize, u32), u32> = BTreeMap::new();
+        let mut kept: BTreeMap<usize, u32> = BTreeMap::new();
+        let mut left: Vec<(u32, (&'a str, usize), usize, u32)> = Vec::new();
+        for (job, (place, on)) in jobs.flat_map(|job| job.on.iter().enumerate().map(move |on| (job, on))) {
+            let Some(node) = self.nodes.get(on.node.as_str()).copied() else { continue };
+            match job.share_of(on) {
+                None if on.gpus.is_empty() => *kept.entry(node).or_default() += on.count,
+                None => {}
+                Some(share) if on.gpus.is_empty() => left.push((share, (&job.id, place), node, on.count)),
+                Some(share) => on.gpus.iter().for_each(|gpu| *used.entry((node, *gpu)).or_default() += share),
+            }
+        }
+        left.sort_by_key(|(share, of, ..)| (Reverse(*share), *of));
+        for (share, of, node, count) in left {
+            let mut gpus: Vec<u32> = Vec::new();
+            for _ in 0..count {
+                let there = used.range((node, 0)..=(node, u32::MAX));
+                let fits = there.filter(|((_, gpu), used)| **used + share <= Job::WHOLE && !gpus.contains(gpu));
+                let fullest = fits.max_by_key(|((_, gpu), used)| (**used, Reverse(*gpu))).map(|((_, gpu), _)| *gpu);
+                let kept = kept.get(&node).copied().unwrap_or(0) as usize;
+                let open = |all: &mut Self| (all.free[node].len() > kept).then(|| all.free[node].pop_first()).flatten();
+                let Some(gpu) = fullest.or_else(|| open(self)) else { break };
+                *used.entry((node, gpu)).or_default() += share;
+                gpus.push(gpu);
+            }
+            self.parts.insert(of, gpus);
+        }
+    }
+
+    /// A running job that has parts of GPUs: each is a job of the model that goes on until the job ends.
+    pub(super) fn runs_in_parts(&mut self, job: &'a StateJob) -> Result<(), String> {
+        let mut parts: Vec<(usize, u32, u32)> = Vec::new();
+        let mut lost = 0;
+        for (place, on) in job.on.iter().enumerate() {
+            let (Some(node), Some(share)) = (self.nodes.get(on.node.as_str()).copied(), job.share_of(on)) else {
+                continue;
+            };
+            let chosen = self.parts.get(&(job.id.as_str(), place));
+            let gpus = if on.gpus.is_empty() { chosen.map_or(&[][..], Vec::as_slice) } else { &on.gpus };
+            lost += on.count - gpus.len() as u32;
+            parts.extend(gpus.iter().map(|gpu| (node, self.numbered(node, *gpu), share)));
+        }
+        self.count(NO_PLACE, lost);
+        if parts.is_empty() {
+            return self.leave_out("running jobs that hold nothing another could have");
+        }
+        self.notes_of_running(job);
+        let (whole, all) = (job.gpus == 1, parts.len());
+        self.count("running jobs with parts of several GPUs, which keep them", u32::from(!whole));
+        for (number, (node, gpu, share)) in parts.into_iter().enumerate() {
+            let on = vec![(node, gpu)];
+            let (mut row, since, done) = self.running_row(job, &on)?;
+            if number > 0 {
+                row.name = self.unlike_others(format!("{}@{}", job.id, number + 1)).into();
+            }
+            (row.share, row.gpus_per_node) = (share, 0);
+            row.preemptible &= whole && all == 1;
+            let name = row.name.to_string();
+            self.made.holders.push(Holder { job: name.clone(), on, node: None, since, done });
+            self.keep(job, row, done);
+            if let Some(known) = self.made.known.get_mut(&name).filter(|_| number > 0) {
+                known.part_of = Some(job.id.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::state::{Modelled, RunTimes, of_bytes};
+
+    fn modelled(jobs: &Value) -> Result<Modelled, String> {
+        let document = json!({"sandtable": "state@1", "at": "2026-11-20T00:00:00Z", "source": {"kind": "kai"},
+            "nodes": [{"name": "a", "gpus": 3, "state": "up"}], "queues": [], "reservations": [], "unknown": [],
+            "ignored": [], "jobs": jobs});
+        let state = of_bytes("s.json".as_ref(), document.to_string().as_bytes()).map_err(|error| error.message)?;
+        assert_eq!(state.knows_parts(), jobs.to_string().contains("milli"));
+        state.modelled(RunTimes { of_limit: 1.0, otherwise: None, without_limits: true })
+    }
+
+    fn runs(id: &str, milli: u32, gpus: &[u32]) -> Value {
+        json!({"id": id, "state": "running", "gpus": 1, "share_milli": milli, "started_s": -60,
+            "on": [{"node": "a", "count": 1, "gpus": gpus, "milli": milli}]})
+    }
+
+    /// The GPU of each job that runs, and the part that it has.
+    fn places(of: &Modelled) -> Vec<(&str, u32, u32)> {
+        let share = |name: &str| of.rows.iter().find(|row| row.name == name).map_or(0, |row| row.share);
+        let mut all: Vec<(&str, u32, u32)> =
+            of.holders.iter().map(|holder| (holder.job.as_str(), holder.on[0].1, share(&holder.job))).collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn parts_lie_together_the_largest_first_and_leave_whole_gpus_to_others() {
+        let whole =
+            json!({"id": "whole", "state": "running", "gpus": 1, "started_s": -60, "on": [{"node": "a", "count": 1}]});
+        let waits = json!({"id": "waits", "state": "waiting", "gpus": 1, "share_milli": 250, "submitted_s": -9});
+        // One by one in this order they would take three GPUs.
+        let jobs =
+            json!([runs("a", 400, &[]), runs("b", 400, &[]), runs("c", 600, &[]), runs("d", 600, &[]), whole, waits]);
+        let of = modelled(&jobs).expect("modelled");
+        let expected = [("a", 0, 400), ("b", 1, 400), ("c", 0, 600), ("d", 1, 600), ("whole", 2, 1000)];
+        assert_eq!((places(&of), of.counts()), (expected.to_vec(), (5, 1)));
+        assert_eq!(of.rows.iter().find(|row| row.name == "waits").map(|row| row.share), Some(250));
+    }
+
+    #[test]
+    fn parts_whose_gpus_are_named_are_there() {
+        let of = modelled(&json!([runs("a", 500, &[2]), runs("b", 500, &[]), runs("c", 700, &[])])).expect("modelled");
+        assert_eq!(places(&of), [("a", 2, 500), ("b", 2, 500), ("c", 0, 700)]);
+        let why = modelled(&json!([runs("a", 500, &[2]), runs("b", 700, &[2])])).expect_err("too much");
+        assert_eq!(why, "s.json: job \"b\": GPU 2 of node \"a\" has 1000 thousandths, and jobs hold 1200");
+    }
+
+    #[test]
+    fn parts_of_several_gpus_stay_as_they_are_or_are_left_out() {
+        let gang = json!({"id": "g", "state": "running", "gpus": 2, "share_milli": 300, "started_s": -60,
+            "on": [{"node": "a", "count": 2, "milli": 300}]});
+        let waits = json!({"id": "w", "state": "waiting", "gpus": 2, "share_milli": 300, "submitted_s": -9});
+        let of = modelled(&json!([gang, waits])).expect("modelled");
+        assert_eq!(places(&of), [("g", 0, 300), ("g@2", 1, 300)]);
+        assert_eq!((of.counts(), of.not_modelled[super::OF_SEVERAL]), ((1, 0), 1));
+        assert!(of.rows.iter().all(|row| !row.preemptible));
+    }
+}
