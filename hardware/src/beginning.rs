@@ -38,8 +38,10 @@ pub struct Standing {
     pub since: Instant,
     /// When it was first given any.
     pub first_start: Instant,
-    /// Work that it has done, of its own; all of it is saved.
+    /// Work that it has done, of its own.
     pub done: Duration,
+    /// As much of it as was saved: where it is killed, it goes on from there.
+    pub saved: Duration,
     /// Time with all its GPUs so far.
     pub held: Duration,
     /// Time in which it has made progress.

@@ -121,10 +121,12 @@ def quoted(text: str) -> str:
     return _ESCAPE.sub(lambda of: f"\\u{{{of[1] or code[of[2]]}}}", json.dumps(text, ensure_ascii=False))
 
 
-def value(of: Any) -> str:
+def value(path: str, of: Any) -> str:
     """A value as `--set` takes it."""
     if isinstance(of, str):
-        return str(of) if isinstance(of, Ron) or _PLAIN.fullmatch(of) else quoted(of)
+        # Parameters of policies may be of any kind: there a text is one.
+        plain = _PLAIN.fullmatch(of) and "with" not in path.split(".")[:-1]
+        return str(of) if isinstance(of, Ron) or plain else quoted(of)
     if of is None:
         return "None"
     return json.dumps(of, allow_nan=False)
@@ -177,9 +179,9 @@ class Asked:
         self.spec = "-" if isinstance(spec, Mapping) else os.fspath(spec)
         self.words: list[str] = []
         for path, one in (set or {}).items():
-            self.words += ["--set", f"{path}={value(one)}"]
+            self.words += ["--set", f"{path}={value(path, one)}"]
         for path, several in (sweep or {}).items():
-            self.words += ["--sweep", f"{path}={','.join(value(one) for one in several)}"]
+            self.words += ["--sweep", f"{path}={','.join(value(path, one) for one in several)}"]
         if only:
             self.words += ["--only", only if isinstance(only, str) else ",".join(only)]
         if test:

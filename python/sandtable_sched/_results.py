@@ -53,10 +53,15 @@ class Results:
 
     def _still(self) -> None:
         """Refuses what would be of another spec."""
-        if [cell["id"] for cell in self._plan()] != [cell["id"] for cell in self._cells]:
+        now = self._plan()
+        if [cell["id"] for cell in now] != [cell["id"] for cell in self._cells]:
             raise SandtableError(
                 2, "the spec, or a file that it names, is not as it was when this ran: run() gives the results of what is there now"
             )
+
+        gone = sum(was["status"] == "cached" != cell["status"] for was, cell in zip(self._cells, now))
+        if gone:
+            raise SandtableError(4, f"{gone} of {len(now)} results are no longer in the store: run() computes them again")
 
     def _table(self, of: str, kind: Frame | None) -> Any:
         self._still()
@@ -128,8 +133,12 @@ class Results:
         lacks = len(self._cells) - len(self._summary)
         notes += f"<p>{lacks} of {len(self._cells)} cells have no result: their policies failed.</p>" if lacks else ""
         with tempfile.TemporaryDirectory() as folder:
-            svg = self.report(Path(folder, "jct.svg")).read_text(encoding="utf-8")
-        svg = svg[svg.find("<svg"):]
+            try:
+                svg = self.report(Path(folder, "jct.svg")).read_text(encoding="utf-8")
+                svg = svg[svg.find("<svg"):]
+            except SandtableError:
+                # Where no job completed there is none.
+                svg = ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}{svg}"
 
 
@@ -157,21 +166,28 @@ def _followed(words: Sequence[str], text: str | None) -> str:
             # It says why.
             pass
     said, bar = "", tqdm(unit="cell") if tqdm else None
-    for line in process.stderr:
-        try:
-            at = json.loads(line) if bar is not None else None
-        except ValueError:
-            at = None
-        if bar is None or not isinstance(at, dict):
-            said += line
-            if bar is None:
-                sys.stderr.write(line)
-            continue
-        bar.total = at["of"]
-        bar.set_postfix_str(f"{at['label']} {at['seed']}", refresh=False)
-        bar.update(at["done"] - bar.n)
-    if bar is not None:
-        bar.close()
+    try:
+        for line in process.stderr:
+            try:
+                at = json.loads(line) if bar is not None else None
+            except ValueError:
+                at = None
+            if bar is None or not isinstance(at, dict):
+                said += line
+                if bar is None:
+                    sys.stderr.write(line)
+                continue
+            bar.total = at["of"]
+            bar.set_postfix_str(f"{at['label']} {at['seed']}", refresh=False)
+            bar.update(at["done"] - bar.n)
+    except BaseException:
+        # What is given up goes on no further: what is done is in the store.
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        if bar is not None:
+            bar.close()
     process.stderr.close()
     if (code := process.wait()) != 0:
         raise failed(code, said)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
+import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, TypeVar
 
 from ._command import Asked, SandtableError, Spec, command
@@ -56,6 +58,8 @@ class Scorer:
                 [command(), *self._words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True,
                 encoding="utf-8",
             )
+            # One that is dropped without `close` leaves no process behind.
+            self._ended = weakref.finalize(self, _kill, self._process, os.getpid())
             if self._text is not None:
                 # The first line is the spec.
                 self._send(self._text)
@@ -163,9 +167,16 @@ class Scorer:
         self.close()
 
 
+def _kill(process: "subprocess.Popen[str]", owner: int) -> None:
+    # A process that was forked has a copy, and not the child.
+    if os.getpid() == owner and process.poll() is None:
+        process.kill()
+        process.wait()
+
+
 def score(spec: Spec, requests: Iterable[Mapping[str, Any]], **asked: "Unpack[Scoring]") -> list[dict[str, Any]]:
     """The answers to requests, in their order; what else is given is as of `Scorer`."""
     with Scorer(spec, **asked) as scorer:
-        numbered = [{**request, "id": number} for number, request in enumerate(requests)]
-        answers = {answer["id"]: answer for answer in scorer.scores(numbered)}
-    return [answers[number] for number in range(len(numbered))]
+        all = list(requests)
+        answers = {answer["id"]: answer for answer in scorer.scores({**of, "id": at} for at, of in enumerate(all))}
+    return [{**answers[at], "id": of.get("id", at)} for at, of in enumerate(all)]

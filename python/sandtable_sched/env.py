@@ -21,6 +21,7 @@ import struct
 import subprocess
 import tempfile
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -57,7 +58,7 @@ class _Env(gymnasium.Env[Any, Any]):
         of = Asked(spec, **asked)
         words = [command(), "env", of.spec, *of.words, "--slots", str(slots), "--placement", placement]
         for path, one in (at or {}).items():
-            words += ["--at", f"{path}={value(one)}"]
+            words += ["--at", f"{path}={value(path, one)}"]
         words += ["--inputs", ",".join(inputs)] if inputs else []
         words += ["--allow-test-seeds"] if allow_test_seeds else []
         words += ["--tapes", os.fspath(tapes)] if tapes is not None else []
@@ -84,6 +85,8 @@ class _Env(gymnasium.Env[Any, Any]):
         self._inlet, self._outlet = self._process.stdin, self._process.stdout
         if self._text is not None:
             self._send(_framed(self._text.encode()))
+        # One that is dropped without `close` leaves no process behind.
+        self._ended = weakref.finalize(self, _kill, self._process, self._owner)
         about: dict[str, Any] = json.loads(self._frame())
         return about
 
@@ -174,6 +177,13 @@ class _Env(gymnasium.Env[Any, Any]):
     def close(self) -> None:
         """Ends the process."""
         self._end()
+
+
+def _kill(process: "subprocess.Popen[bytes]", owner: int) -> None:
+    # A process that was forked has a copy, and not the child.
+    if os.getpid() == owner and process.poll() is None:
+        process.kill()
+        process.wait()
 
 
 def _framed(message: bytes) -> bytes:

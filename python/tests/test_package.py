@@ -1,7 +1,10 @@
 """What the package does: every public name once. Run by `cargo test`, which says where the command is."""
 
+import gc
 import os
 import pickle
+import shutil
+import signal
 import tempfile
 import unittest
 import warnings
@@ -59,6 +62,55 @@ class Package(unittest.TestCase):
         self.assertIn("line 1, column 25", str(failed.exception))
         with self.assertRaises(ValueError):
             st.run(SPEC, store="store").summary("table")
+
+    def test_texts_are_texts_in_parameters(self) -> None:
+        shown = st.script("def key(job, c): fail(str(params))", "shown", params={"mode": 1})
+        spec = {**SPEC, "policies": [shown, {"name": "fifo", "with": {"depth": 50}}], "seeds": {"List": [0]}}
+        for value, said in [("fast", "\"fast\""), ("12", "\"12\""), ("x(1)", "\"x(1)\""), (12, "12"), (True, "True")]:
+            with self.assertRaises(st.PolicyFailed) as failed:
+                st.run(spec, set={"policies.shown.with.params.mode": value}, only="shown", store="store")
+            self.assertIn(f'{{"mode": {said}}}', str(failed.exception))
+        skips = st.run(spec, set={"policies.fifo.with.backfill": "skip"}, only="fifo", store="store")
+        self.assertEqual(len(skips.summary("rows")), 1)
+
+    def test_where_no_job_completes_there_is_a_table_and_no_figure(self) -> None:
+        idle = st.script("def decide(waiting, running, nodes, c): return []", "idle")
+        page = st.run({**SPEC, "policies": [idle]}, store="store")._repr_html_()
+        self.assertTrue("idle" in page and "<svg" not in page)
+
+    def test_tables_of_results_that_are_gone_are_refused(self) -> None:
+        results = st.run(SPEC, store="store")
+        shutil.rmtree("store")
+        with self.assertRaisesRegex(st.SandtableError, "6 of 6 results are no longer in the store"):
+            results.jobs("rows")
+
+    def test_what_is_dropped_or_given_up_leaves_no_process(self) -> None:
+        scorer = st.Scorer(SPEC)
+        scorer.score(policy="fifo")
+        process = scorer._process
+        assert process is not None
+        del scorer
+        gc.collect()
+        self.assertIsNotNone(process.poll())
+
+        def given_up(*_: object) -> None:
+            raise TimeoutError
+
+        children = Path(f"/proc/self/task/{os.getpid()}/children")
+        before = signal.signal(signal.SIGALRM, given_up)
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        try:
+            with self.assertRaises(TimeoutError):
+                # Minutes of work.
+                st.run(SPEC, set={"workload.jobs": 20000}, sweep={"seeds": [st.Ron("Range(0, 500)")]}, progress=True, store="store")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        self.assertEqual(children.read_text().split(), [])
+
+    def test_answers_have_the_ids_of_their_requests(self) -> None:
+        answers = st.score(SPEC, [{"policy": "sjf"}, {"policy": "fifo", "id": "mine"}])
+        self.assertEqual([answer["id"] for answer in answers], [0, "mine"])
 
     def test_errors_travel_between_processes(self) -> None:
         error = pickle.loads(pickle.dumps(st.PolicyFailed(3, "why")))

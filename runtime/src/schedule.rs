@@ -58,7 +58,7 @@ pub struct Finished {
 pub const IDLE_CALLS: u64 = 10_000;
 
 /// Calls in a row during which no job came or ended: then none will, as where nodes fail more often than any job needs to
-/// end. The jobs that are left are unfinished.
+/// end, and the jobs that are left are unfinished; or the policy has itself called too often, which is its fault.
 pub const CALLS_WITHOUT_AN_END: u64 = 10_000_000;
 
 /// Runs a policy until every job has ended, or nothing can happen any more.
@@ -452,7 +452,9 @@ impl Run {
             return Some(Err(Fault::TooManyStays { limit: Limits::STAYS }));
         }
         if self.barren >= CALLS_WITHOUT_AN_END {
-            return Some(Ok(()));
+            // It has itself called so often that no job's end is reached; else it is the machines on which none ends.
+            let own = matches!(trigger, Trigger::Timer | Trigger::Round);
+            return Some(if own { Err(Fault::Livelock { calls: self.barren }) } else { Ok(()) });
         }
         if self.idle < IDLE_CALLS {
             return None;

@@ -105,7 +105,7 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
         let bytes = sandtable_inputs::trace::read_bytes(file, sandtable_core::input::DATA)?;
         asked.record(&recorded_starts(state.since_1970(), file, &bytes)?);
     }
-    let names = asked.names(&args.jobs)?;
+    let names = asked.names(&args.jobs, &state)?;
     match args.format {
         Format::Table => {
             ui::result(&asked.head(&state));
@@ -129,7 +129,7 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
         output::write(file, asked.page(&state, &names, facts.collect())?)?;
         ui::note(&format!("wrote {}", file.display()));
     }
-    let failed = asked.failed(&names, &args.checks);
+    let failed = asked.failed(&names, &args.checks, &args.asked.taken_out(&args.jobs), &args.asked.added());
     failed.iter().for_each(|line| ui::note(&format!("error: {line}")));
     Ok(if code == ExitCode::Done && !failed.is_empty() { ExitCode::CheckFailed } else { code })
 }
@@ -238,7 +238,8 @@ impl<'a> Asked<'a> {
     fn accuracies(&self, recorded: &BTreeMap<String, f64>) -> Vec<fleet::Accuracy> {
         let waited = |side: &Side<'_>, job: &str| side.now.get(job).is_some_and(|now| now.waits);
         let of_side = |side: &Side<'_>| {
-            let real = recorded.iter().filter(|(job, _)| waited(side, job));
+            let length = side.length().unwrap_or(f64::INFINITY);
+            let real = recorded.iter().filter(|(job, start)| waited(side, job) && **start <= length);
             let both = real.filter_map(|(job, real)| {
                 let starts = &side.forecasts.get(job)?.starts;
                 Some(([quantile(starts, 0.1)?, quantile(starts, 0.5)?, quantile(starts, 0.9)?], *real))
@@ -307,7 +308,7 @@ impl<'a> Asked<'a> {
     }
 
     /// The jobs that are shown: those that wait, in the order of their submission, or those that are asked for.
-    fn names(&self, asked: &[String]) -> Result<Vec<String>, Error> {
+    fn names(&self, asked: &[String], state: &State) -> Result<Vec<String>, Error> {
         let (mut all, mut seen): (Vec<String>, BTreeSet<&str>) = Default::default();
         for row in self.sides.iter().flat_map(|side| &side.jobs.modelled.rows) {
             let waits = || self.now(&row.name).is_some_and(|now| now.waits);
@@ -317,6 +318,10 @@ impl<'a> Asked<'a> {
         }
         if let Some(unknown) = asked.iter().find(|job| !all.contains(job)) {
             let error = Error::usage(format!("--job: no job {unknown:?} waits or runs"));
+            if let Some(job) = state.jobs.iter().find(|job| job.id == *unknown) {
+                let why = format!("it is {} in the document, and not in the model", job.state.word());
+                return Err(error.hint(why));
+            }
             return Err(match nearest(unknown, all.iter().map(String::as_str)) {
                 Some(near) => error.hint(format!("did you mean {near:?}?")),
                 None => error.hint("`sandtable capture check` says which jobs are left out, and why"),
@@ -456,18 +461,22 @@ impl<'a> Asked<'a> {
     }
 
     /// Which conditions do not hold, and of which jobs.
-    fn failed(&self, names: &[String], checks: &[Check]) -> Vec<String> {
+    /// Checks that do not hold of these jobs and of those that were added. A job that a change leaves out never starts, unless it was taken out on purpose.
+    fn failed(&self, names: &[String], checks: &[Check], out: &BTreeSet<&str>, added: &[String]) -> Vec<String> {
         let mut lines = Vec::new();
         for check in checks {
             for side in &self.sides {
                 let found = |name: &String| {
-                    let now = side.now.get(name.as_str())?;
+                    let Some(now) = side.now.get(name.as_str()) else {
+                        return (side.changed && !out.contains(name.as_str())).then(|| format!("{name} (left out)"));
+                    };
                     let value = check.value(side.forecasts.get(name)?, now.waits.then_some(now.eligible_s))?;
                     // What comes after the end of the runs may come at any time: whatever is asked of it can't be said.
                     let unknown = value.is_infinite() && side.length().is_some();
                     (unknown || !check.holds(value)).then(|| format!("{name} ({})", text_within(value, side.length())))
                 };
-                let fails: Vec<String> = names.iter().filter_map(found).collect();
+                let more = added.iter().filter(|name| !names.contains(name));
+                let fails: Vec<String> = names.iter().chain(more).filter_map(found).collect();
                 if !fails.is_empty() {
                     let (some, more) =
                         (fails.iter().take(5).cloned().collect::<Vec<_>>().join(", "), fails.len().saturating_sub(5));

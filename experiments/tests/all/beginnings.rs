@@ -130,10 +130,11 @@ fn captured(whole: &Finished, jobs: &[Job], at: Instant) -> (Arc<[Job]>, Beginni
             if standing.held.is_zero() {
                 standing.first_start = stay.from;
             }
+            standing.saved = standing.held;
             standing.held += stay.to.min(at) - stay.from;
             match stay.to > at {
                 true => (standing.since, standing.gpus) = (stay.from, stay.gpus.clone()),
-                false => standing.preemptions += 1,
+                false => (standing.preemptions, standing.saved) = (standing.preemptions + 1, standing.held),
             }
         }
         // Nothing costs anything here, and GPUs are of speed 1.
@@ -240,6 +241,7 @@ fn the_books_of_a_run_begin_with_it() {
         since: at(100),
         first_start: at(0),
         done: 700 * SECOND,
+        saved: 700 * SECOND,
         held: 950 * SECOND,
         productive: 900 * SECOND,
         gpu_time: 7600 * SECOND,

@@ -16,6 +16,24 @@ fn moved(consolidate: u32, jobs: &str) -> Vec<(f64, f64, u32)> {
     rows.iter().map(|row| (seconds(row.first_start_s), seconds(row.end_s), row.preemptions)).collect()
 }
 
+/// The first of two jobs is started though its queue has no weight, and goes once it has run for the least time, whatever else happens.
+#[test]
+fn what_has_just_started_is_taken_back_after_the_least_run() {
+    let starts = |with: &str| {
+        let job = |queue: &str| format!("Job(submit: \"0s\", gpus: 4, duration: \"1000s\", queue: {queue:?}),");
+        let text = format!(
+            "Experiment(title: \"queues\", fleet: Model(nodes: 1, gpus: 4, kind: \"g\", speed: 1.0), workload: Jobs([{}{}]), \
+             queues: [Queue(name: \"a\", weight: 0, priority: 1), Queue(name: \"b\", weight: 1)], policies: [Policy(name: \"kai-like\"{with})])",
+            job("a"),
+            job("b")
+        );
+        let (_, rows) = results::<JobRecord>(&planned(&text).unwrap_or_else(|error| panic!("{error}")));
+        rows.iter().map(|row| row.first_start_s.map_or(f64::NAN, Seconds::f64)).collect::<Vec<f64>>()
+    };
+    assert_eq!(starts(""), [0.0, 1.0]);
+    assert_eq!(starts(", with: {\"least_run\": 20}"), [0.0, 20.0]);
+}
+
 #[test]
 fn jobs_move_so_that_one_finds_its_gpus_on_one_node() {
     let job = |at: u32, gpus: u32, duration: u32, more: &str| {

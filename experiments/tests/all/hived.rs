@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sandtable_needs::needs;
-use sandtable_results::schema::{JobRecord, StayRecord};
+use sandtable_results::schema::{JobRecord, Seconds, StayRecord};
 use sandtable_runtime::JobOutcome;
 
 use crate::help::{data, planned, results};
@@ -61,6 +61,37 @@ fn spec() -> String {
         jobs.join(", "),
         data("hived/cluster.json")
     )
+}
+
+/// Queues own what they are guaranteed, in whichever order they are named: what one leaves of a node is cells of the next.
+#[test]
+fn parts_of_a_node_that_one_queue_leaves_are_cells_of_others() {
+    let starts = |nodes: u32, gpus: u32, queues: &[(&str, u32)], jobs: &[(&str, u32, i32)]| {
+        let queues: Vec<String> =
+            queues.iter().map(|(name, own)| format!("Queue(name: {name:?}, guaranteed: {own})")).collect();
+        let job = |(at, (queue, gpus, priority)): (usize, &(&str, u32, i32))| {
+            format!("Job(submit: \"{at}s\", gpus: {gpus}, queue: {queue:?}, priority: {priority}, duration: \"1h\")")
+        };
+        let jobs: Vec<String> = jobs.iter().enumerate().map(job).collect();
+        let spec = format!(
+            "Experiment(title: \"hived\", fleet: Model(nodes: {nodes}, gpus: {gpus}, kind: \"g\", speed: 1.0), workload: Jobs([{}]), \
+             queues: [{}], policies: [Policy(name: \"hived\")])",
+            jobs.join(", "),
+            queues.join(", ")
+        );
+        let (_, rows) = results::<JobRecord>(&planned(&spec).unwrap_or_else(|error| panic!("{error}")));
+        rows.iter().map(|row| row.first_start_s.map_or(f64::NAN, Seconds::f64)).collect::<Vec<f64>>()
+    };
+    // Both halves of one node: whoever owns the other half takes it back from one without a guarantee.
+    for queues in [[("a", 4), ("b", 4)], [("b", 4), ("a", 4)]] {
+        assert_eq!(starts(1, 8, &queues, &[("a", 8, -1), ("b", 4, 0)]), [0.0, 1.0]);
+    }
+    for queues in [[("a", 4), ("b", 12)], [("b", 12), ("a", 4)]] {
+        assert_eq!(starts(2, 8, &queues, &[("b", 8, 0), ("a", 8, -1), ("b", 4, 0)]), [0.0, 1.0, 2.0]);
+    }
+    // Six each of three nodes of four: two own a node and a half.
+    let jobs = [("b", 2, 0), ("a", 4, -1), ("a", 4, -1), ("b", 4, 0)];
+    assert_eq!(starts(3, 4, &[("a", 6), ("b", 6)], &jobs)[3], 3.0);
 }
 
 #[needs("data:hived")]

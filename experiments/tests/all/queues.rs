@@ -261,8 +261,9 @@ fn people_are_told_why_a_job_waits() {
     let ask = |queues: &str, policy: &str, job: &str, at: &str| asked(queues, policy, WAITING, job, at);
     let fifo = "Policy(name: \"fifo\")";
     let said = |queues: &str, policy: &str, job: &str| ask(queues, policy, job, "50s");
+    let room = "  2 of 4 GPUs free; there is room once these jobs give their GPUs back: 0\n";
     let free = "job 1 at 50 s (decision at 2 s): waits: fewer GPUs are free than it asks for\n";
-    assert_eq!(said(HALVES, fifo, "1"), free);
+    assert_eq!(said(HALVES, fifo, "1"), format!("{free}{room}"));
     assert_eq!(said(HALVES, fifo, "2"), "job 2 at 50 s (decision at 2 s): waits: it comes after 1\n");
     assert_eq!(said(HALVES, fifo, "0"), "job 0 at 50 s (decision at 2 s): runs\n");
     assert_eq!(ask(HALVES, fifo, "1", "500ms"), "job 1 at 0.5 s (decision at 0 s): not submitted yet\n");
@@ -273,11 +274,11 @@ fn people_are_told_why_a_job_waits() {
     assert_eq!(ask(HALVES, fifo, "2", "1h"), "job 2 at 3600 s (decision at 110 s): has ended\n");
     // What may not be preempted starts within what is guaranteed: here that is nothing.
     let firm = WAITING.replace("queue: \"b\"", "queue: \"b\", preemptible: false");
-    let told = "job 1 at 50 s (decision at 32 s): waits: it may not be preempted, and with it such jobs would hold more than its queue or a \
+    let told = "job 1 at 50 s (decision at 12 s): waits: it may not be preempted, and with it such jobs would hold more than its queue or a \
                 group above it is guaranteed\n";
-    assert_eq!(asked("Queue(name: \"a\"), Queue(name: \"b\")", KAI, &firm, "1", "50s"), told);
-    let lacks = "job 1 at 50 s (decision at 32 s): waits: its queue has no quota left for it, of its own or lent, and may take none back\n";
-    assert_eq!(said(HALVES, KUEUE, "1"), lacks);
+    assert_eq!(asked("Queue(name: \"a\"), Queue(name: \"b\")", KAI, &firm, "1", "50s"), format!("{told}{room}"));
+    let lacks = "job 1 at 50 s (decision at 12 s): waits: its queue has no quota left for it, of its own or lent, and may take none back\n";
+    assert_eq!(said(HALVES, KUEUE, "1"), format!("{lacks}{room}"));
     // The limit of a queue stands before what is free.
     let limited = HALVES.replace("guaranteed: 2), Queue(name: \"b\"", "limit: 2), Queue(name: \"b\"");
     let full = "job 2 at 50 s (decision at 2 s): waits: queue a would be above its limit\n";

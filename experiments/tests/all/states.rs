@@ -138,7 +138,7 @@ fn waiting_jobs_start_when_and_where_a_real_slurm_started_them() {
 #[needs("data:cluster-state")]
 #[test]
 fn documents_of_four_sources_are_read() {
-    for source in ["slurm", "kueue", "volcano"] {
+    for source in ["slurm", "kueue", "volcano", "kai"] {
         let file = data(&format!("cluster-state/expected/{source}.state.json"));
         let state = sandtable_inputs::state::read(&file, 1 << 30).expect("a state");
         let otherwise = Some(sandtable_hardware::SECOND);
@@ -160,12 +160,6 @@ fn documents_of_four_sources_are_read() {
         let out: u32 = words.iter().filter_map(|what| modelled.not_modelled.get(*what)).sum();
         assert_eq!(modelled.rows.len() + out as usize, state.jobs.len(), "{source}: {:?}", modelled.not_modelled);
     }
-    let kai = sandtable_inputs::state::read(&data("cluster-state/expected/kai.state.json"), 1 << 30).expect("a state");
-    let otherwise = Some(sandtable_hardware::SECOND);
-    let why = kai
-        .modelled(sandtable_inputs::state::RunTimes { of_limit: 1.0, otherwise, without_limits: false })
-        .expect_err("shares");
-    assert!(why.contains("it asks for a part of a GPU"), "{why}");
 }
 
 #[test]
@@ -242,7 +236,9 @@ fn what_contradicts_itself_is_named() {
             with("limit_s", Value::Null),
             "job \"a\": it has no time limit: `otherwise` of the run times is for such jobs",
         ),
-        (with("share_milli", json!(500)), "job \"a\": it asks for a part of a GPU"),
+        (with("share_milli", json!(500)), "job \"a\" asks for 500 thousandths of a GPU, which the fleet does not give"),
+        (with("state", json!("waiting")), "job \"a\": it does not run, and holds GPUs"),
+        (with("id", json!("")), "jobs: one has no name"),
         (loops, "queue \"p\" is in itself"),
         (document(&nodes, &[running("a", &[0]), running("a", &[1])]), "jobs: two are called \"a\""),
         (

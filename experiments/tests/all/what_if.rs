@@ -1,9 +1,11 @@
 //! What would become of a queue: forecasts against what a real Slurm then did, and changes by hand.
 
 mod asked;
+mod changes;
 mod conditions;
 mod fair_share;
 mod hosts;
+mod parts;
 mod qos;
 mod tiers;
 
@@ -300,8 +302,8 @@ fn reasons_are_of_the_kinds_and_nodes_that_a_job_may_have() {
     assert_eq!(why("any10").0, "never");
     assert_eq!(why("h9"), ("never", "9 GPUs as it asks for them are not there"));
     assert_eq!(why("later").0, "not-before");
-    // w1 may be on the third node, unless that is closed.
-    assert_eq!((why("w1"), of("w1", true)["why"].as_str()), (("none", "has room"), Some("no-free-gpus")));
+    // w1 may be on the third node, which when it is closed opens before any job ends.
+    assert_eq!((why("w1"), of("w1", true)["why"].as_str()), (("none", "has room"), Some("reservation")));
     // Eight GPUs of its kind are two nodes of four, although another kind has nodes of eight.
     assert!(of("a8", false)["start_p50_s"].as_f64().is_some_and(|start| start >= 6600.0), "{}", of("a8", false));
 }
@@ -372,7 +374,7 @@ fn conditions_fail_the_command_and_mistakes_are_named() {
         (&["--job", "w11"], "--job: no job \"w11\" waits or runs"),
         (&["--kill", "r3"], "no job \"r3\": did you mean \"r"),
         (&["--drain", "c"], "no node \"c\""),
-        (&["--drain", "a@soon"], "--drain: expected a time"),
+        (&["--drain", "a@soon"], "--drain: \"a@soon\": expected a time"),
         (&["--drain", "a@2h..1h"], "expected an end of the drain after its beginning"),
         (&["--hold", "r1"], "job \"r1\" does not wait"),
         (&["--add", "name=w1,gpus=1,limit=1h"], "jobs: two are called \"w1\""),

@@ -8,9 +8,12 @@ impl SimulatedBackend {
     /// Jobs are as far as they were when the run began, and go on where they are.
     pub(super) fn go_on_from(&mut self, beginning: &Beginning) {
         for (id, standing) in &beginning.jobs {
-            let left = self.jobs[*id].work.saturating_sub(standing.done).as_micros_f64();
+            let work = self.jobs[*id].work;
+            let left = |done: Duration| work.saturating_sub(done).as_micros_f64();
+            let saved = standing.saved.min(standing.done);
             let state = &mut self.states[*id];
-            (state.left, state.saved, state.started_before) = (left, left, true);
+            (state.left, state.saved, state.started_before) = (left(standing.done), left(saved), true);
+            state.unsaved = standing.done.saturating_sub(saved);
         }
         let mut happened = Vec::new();
         for (id, Standing { gpus, node, .. }) in beginning.holders() {

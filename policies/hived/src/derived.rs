@@ -8,14 +8,16 @@ use crate::config::{Config, VirtualCluster};
 /// The cells of a cluster and of its queues.
 pub fn derived(topology: &Topology, queues: &[Queue]) -> Config {
     let mut config = Config::default();
-    // Whole nodes that no virtual cluster owns, by chain.
-    let mut left: Vec<u32> = Vec::new();
+    // Cells that no virtual cluster owns, by chain and level: whole nodes at first.
+    let mut left: Vec<Vec<u32>> = Vec::new();
     for node in &topology.nodes {
         let chain = chain_of(&mut config.cells, topology, node);
-        left.resize(config.cells.chains.len(), 0);
-        left[chain] += 1;
-        let mut numbers = 0..node.gpus;
         let top = config.cells.chains[chain].kinds.len();
+        if left.len() == chain {
+            left.push(vec![0; top]);
+        }
+        left[chain][top - 1] += 1;
+        let mut numbers = 0..node.gpus;
         let at = config.nodes.len();
         let cell = config.cells.add_tree(chain, top, &mut || numbers.next().map(|number| (at, number)));
         config.cells.add_top(cell);
@@ -27,25 +29,29 @@ pub fn derived(topology: &Topology, queues: &[Queue]) -> Config {
         let mut cluster = VirtualCluster::default();
         for (chain, left) in left.iter_mut().enumerate() {
             let sizes = config.cells.chains[chain].sizes();
-            let node = sizes[sizes.len() - 1];
-            while owns >= node && *left > 0 {
-                (owns, *left) = (owns - node, *left - 1);
-                cluster.cells.push(config.cells.add_tree(chain, sizes.len(), &mut || None));
-            }
-            // What is less than a node, out of one.
-            if owns > 0 && *left > 0 {
-                *left -= 1;
-                for (at, size) in sizes.iter().enumerate().rev() {
-                    while owns >= *size {
-                        owns -= size;
-                        cluster.cells.push(config.cells.add_tree(chain, at + 1, &mut || None));
-                    }
+            let mut levels: Vec<usize> = Vec::new();
+            for (at, size) in sizes.iter().enumerate().rev() {
+                while owns >= *size && take(left, &config.cells.chains[chain], at) {
+                    owns -= size;
+                    levels.push(at + 1);
                 }
             }
+            // The smallest first: of cells that are alike otherwise a job takes the first.
+            let trees = levels.into_iter().rev().map(|level| config.cells.add_tree(chain, level, &mut || None));
+            cluster.cells.extend(trees);
         }
         config.clusters.insert(queue.name.clone(), cluster);
     }
     config
+}
+
+/// Takes a cell of a level, out of the smallest one that is left and has it; returns whether there is one.
+fn take(left: &mut [u32], chain: &Chain, at: usize) -> bool {
+    let Some(from) = (at..left.len()).find(|level| left[*level] > 0) else { return false };
+    left[from] -= 1;
+    // Of each cell that is cut one child is cut on, and its buddies are left.
+    (at..from).for_each(|level| left[level] += chain.children[level + 1] as u32 - 1);
+    true
 }
 
 /// GPUs that a queue is guaranteed, or the queues in it together where that is more.

@@ -79,10 +79,14 @@ impl Protected {
         !cluster.stays(job) && !self.new.contains(&job.id) && self.has_run(cluster, job)
     }
 
-    /// When the next job may go that may not yet. When one begins that waits for its GPUs, or pays for its start, is not told: it is
-    /// looked at again after a while.
+    /// When the next job may go that may not yet. One that this plan starts may begin at once; when one begins that still waits for
+    /// its GPUs, or pays for its start, is not told: it is looked at again after a while.
     pub fn ends(&self, cluster: &Cluster) -> Option<Instant> {
-        let end = |job: &Job| job.runs_since().map_or(cluster.now() + LOOK_AGAIN, |since| since + self.least_run);
+        let end = |job: &Job| match job.runs_since() {
+            Some(since) => since + self.least_run,
+            None if self.new.contains(&job.id) => cluster.now() + self.least_run.min(LOOK_AGAIN),
+            None => cluster.now() + LOOK_AGAIN,
+        };
         let later =
             |job: &&Job| job.holds() && job.queue.is_some() && !cluster.stays(job) && !self.may_go(cluster, job);
         let young = self.young.iter().filter_map(|id| cluster.get(*id));

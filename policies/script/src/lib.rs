@@ -250,7 +250,8 @@ impl Scripted {
         }
         let own = self.views(&[id], cluster).remove(0);
         let nodes = self.nodes_for(Some(cluster.job(id)), cluster);
-        let found = self.script.place(own, nodes, Moment::of(cluster)).map_err(failed("`place`"))?;
+        let of_job = |why: String| format!("of job {id}: {why}");
+        let found = self.script.place(own, nodes, Moment::of(cluster)).map_err(of_job).map_err(failed("`place`"))?;
         match found {
             None => Ok(None),
             Some(found) => self.gpus_on(id, &found, cluster).map(Some).map_err(failed("`place`")),

@@ -116,7 +116,7 @@ impl State {
                 }
                 let found = self.node(node)?;
                 // Of a node that takes no jobs already, the end is said.
-                let closed = matches!(found.state, NodeState::Draining | NodeState::Drained);
+                let closed = found.state != NodeState::Up;
                 let from_s = if closed { 0.0 } else { from_s };
                 if closed && to_s.is_some() {
                     found.state = NodeState::Up;
@@ -213,11 +213,14 @@ impl State {
     }
 
     fn release(&mut self, job: &str) -> Result<(), String> {
-        let found = self.job(job)?;
+        let found = self.job(job)?.clone();
         if found.state != JobState::Held {
             return Err(format!("job {job:?} is not held: only one that is held is released"));
         }
-        found.state = match (found.after.is_empty(), found.not_before_s) {
+        let alone = found.single == Some(true) && !Others::of(self).of_its_name(&found).is_empty();
+        let released = self.job(job)?;
+        released.single = alone.then_some(true);
+        released.state = match (found.after.is_empty() && !alone, found.not_before_s) {
             (false, _) => JobState::Dependent,
             (true, Some(at)) if at > 0.0 => JobState::NotBefore,
             _ => JobState::Waiting,
@@ -233,6 +236,9 @@ impl State {
             let near = nearest(queue, self.queues.iter().map(|known| known.name.as_str()));
             return Err(format!("no queue {queue:?}{}", suggested(near)));
         };
+        if let (QueueKind::LocalQueue, Some(parent)) = (self.queues[at].kind, &self.queues[at].parent) {
+            return Err(format!("queue {queue:?} has no limit of its own: its jobs are in {parent:?}"));
+        }
         self.queues[at].limit = BTreeMap::from([("*".into(), f64::from(gpus))]);
         Ok(())
     }
@@ -261,7 +267,10 @@ impl State {
         let Some(queue) = self.queues.iter().find(|queue| queue.name == name) else {
             let names: Vec<&str> = self.queues.iter().map(|queue| queue.name.as_str()).collect();
             let near = nearest(name, names.iter().copied());
-            let known = || format!(": expected one of {}", names.join(", "));
+            let known = || match names.is_empty() {
+                true => ", there are none".to_string(),
+                false => format!(": expected one of {}", names.join(", ")),
+            };
             return Err(format!(
                 "job {:?}: no queue {name:?}{}",
                 job.id,

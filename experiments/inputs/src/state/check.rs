@@ -13,7 +13,10 @@ const MOST_GPUS: (u32, u32) = (1024, 10_000_000);
 
 /// What contradicts itself, with the place of it.
 pub(super) fn check(state: &State) -> Result<(), String> {
-    state.at.parse::<jiff::Timestamp>().map_err(|error| format!("at: {error}"))?;
+    state
+        .at
+        .parse::<jiff::Timestamp>()
+        .map_err(|_| format!("at: expected an instant as in \"2026-11-20T01:05:32Z\", found {:?}", state.at))?;
     once("nodes", state.nodes.iter().map(|node| node.name.as_str()))?;
     once("queues", state.queues.iter().map(|queue| queue.name.as_str()))?;
     once("jobs", state.jobs.iter().map(|job| job.id.as_str()))?;
@@ -66,6 +69,10 @@ pub(super) fn check(state: &State) -> Result<(), String> {
             over(job).map_err(wrong)?;
         } else {
             places(job, &nodes, &mut held).map_err(wrong)?;
+            let holds = matches!(job.state, JobState::Running | JobState::Suspended | JobState::Ending);
+            if !holds && job.on.iter().any(|on| on.count > 0) {
+                return Err(wrong("it does not run, and holds GPUs".into()));
+            }
             for on in &job.on {
                 let each = u64::from(job.share_of(on).unwrap_or(Job::WHOLE));
                 *counts.entry(&on.node).or_default() += u64::from(on.count) * each;
@@ -110,8 +117,15 @@ fn associations(all: &[Association]) -> Result<(), String> {
 
 fn once<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let mut seen = BTreeSet::new();
-    let mut names = names;
-    names.find(|name| !seen.insert(*name)).map_or(Ok(()), |name| Err(format!("{what}: two are called {name:?}")))
+    for name in names {
+        if name.is_empty() {
+            return Err(format!("{what}: one has no name"));
+        }
+        if !seen.insert(name) {
+            return Err(format!("{what}: two are called {name:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// Queues are in others that there are, and in the end in none.

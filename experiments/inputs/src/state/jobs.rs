@@ -212,6 +212,23 @@ pub enum JobState {
     Ended,
 }
 
+impl JobState {
+    /// The word of a document.
+    pub fn word(self) -> &'static str {
+        match self {
+            JobState::Waiting => "waiting",
+            JobState::Running => "running",
+            JobState::Suspended => "suspended",
+            JobState::Ending => "ending",
+            JobState::Held => "held",
+            JobState::Dependent => "dependent",
+            JobState::NotBefore => "not-before",
+            JobState::Reserved => "reserved",
+            JobState::Ended => "ended",
+        }
+    }
+}
+
 /// `code` of a why.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "kebab-case")]

@@ -123,7 +123,10 @@ impl State {
         let there = || self.jobs.iter().filter(|job| job.state != JobState::Ended);
         there().for_each(|job| all.take_named(job));
         all.take_parts(there());
-        for job in there().filter(|job| job.state != JobState::Dependent) {
+        // Those of which no place is told have one of those that are left.
+        let placeless = |job: &&StateJob| job.on.is_empty();
+        let has_place = there().filter(|job| !placeless(job));
+        for job in has_place.chain(there().filter(placeless)).filter(|job| job.state != JobState::Dependent) {
             all.job(job).map_err(|why| format!("job {:?}: {why}", job.id))?;
         }
         all.dependents(self)?;

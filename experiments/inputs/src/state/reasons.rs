@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_hardware::{HostResources, HostUse, Job};
+use sandtable_hardware::{HostResources, HostUse, Instant, Job};
 
 use super::jobs::WhyCode;
 use super::model::{Holder, KnownJob, Modelled, ModelledNode};
@@ -24,6 +24,8 @@ pub struct Reasons<'a> {
     of: &'a Modelled,
     /// What no job holds now.
     free: Free,
+    /// Nodes that take no jobs now, and in how many seconds they will.
+    opens: Vec<(f64, usize)>,
     /// What jobs hold, those first that are taken to end first.
     ends: Vec<Holds<'a>>,
     /// Kinds of GPU: a gang is on one.
@@ -51,6 +53,8 @@ struct Free {
 /// What a job holds of nodes.
 struct Holds<'a> {
     job: &'a str,
+    /// In how many seconds it ends.
+    left: f64,
     /// Whole GPUs by node, and CPU and memory with them.
     on: Vec<(usize, u32, HostResources)>,
     /// A part of a GPU, where it has that.
@@ -99,7 +103,7 @@ impl Free {
 }
 
 impl<'a> Holds<'a> {
-    fn of(holder: &'a Holder, asked: Option<&Row>) -> Holds<'a> {
+    fn of(left: f64, holder: &'a Holder, asked: Option<&Row>) -> Holds<'a> {
         let mut nodes: Vec<usize> = holder.on.iter().map(|(node, _)| *node).collect();
         nodes.sort_unstable();
         let part = |gpus: u32| asked.map_or(HostResources::UNKNOWN, |row| row.host.part(gpus, row.gpus));
@@ -107,9 +111,9 @@ impl<'a> Holds<'a> {
         let without = holder.node.map(|node| (node, 0, asked.map_or(HostResources::UNKNOWN, |row| row.host)));
         let share = asked.map(|row| row.share).filter(|share| *share < Job::WHOLE);
         let Some((share, gpu)) = share.zip(holder.on.first().copied()) else {
-            return Holds { job: &holder.job, on: on.chain(without).collect(), part: None };
+            return Holds { job: &holder.job, left, on: on.chain(without).collect(), part: None };
         };
-        Holds { job: &holder.job, on: vec![(gpu.0, 0, part(1))], part: Some((gpu, share)) }
+        Holds { job: &holder.job, left, on: vec![(gpu.0, 0, part(1))], part: Some((gpu, share)) }
     }
 }
 
@@ -120,15 +124,22 @@ impl Modelled {
         ends.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| (a.1.since, &a.1.job).cmp(&(b.1.since, &b.1.job))));
         let rows: BTreeMap<&str, &Row> = self.rows.iter().map(|row| (row.name.as_str(), row)).collect();
         let rows = |holder: &Holder| rows.get(holder.job.as_str()).copied();
-        let ends: Vec<Holds<'_>> = ends.into_iter().map(|(_, holder)| Holds::of(holder, rows(holder))).collect();
+        let ends: Vec<Holds<'_>> =
+            ends.into_iter().map(|(left, holder)| Holds::of(left, holder, rows(holder))).collect();
         let gpus = self.nodes.iter().map(|node| node.gpus).collect();
-        let closed = |node: &ModelledNode| node.closed.iter().any(|(from, to)| *from <= self.at && self.at < *to);
-        let closed = self.nodes.iter().map(closed).collect();
+        let now = |(from, to): &(Instant, Instant)| *from <= self.at && self.at < *to;
+        let closed: Vec<bool> = self.nodes.iter().map(|node| node.closed.iter().any(now)).collect();
+        let opens = |node: &ModelledNode| node.closed.iter().filter(|span| now(span)).map(|(_, to)| *to).max();
+        let opens = self.nodes.iter().enumerate().filter_map(|(at, node)| Some((at, opens(node)?)));
+        let seconds = |to: Instant| to.saturating_since(self.at).as_secs_f64();
+        let mut opens: Vec<(f64, usize)> =
+            opens.filter(|(_, to)| *to < Instant::END).map(|(node, to)| (seconds(to), node)).collect();
+        opens.sort_by(|a, b| a.0.total_cmp(&b.0));
         let taken = vec![HostUse::default(); self.nodes.len()];
         let mut free = Free { gpus, parts: BTreeMap::new(), taken, closed };
         ends.iter().for_each(|holds| free.take(holds));
         let kinds = self.nodes.iter().map(|node| node.kind.as_str()).collect();
-        Reasons { of: self, free, ends, kinds, known: BTreeMap::new() }
+        Reasons { of: self, free, opens, ends, kinds, known: BTreeMap::new() }
     }
 }
 
@@ -158,6 +169,18 @@ impl Room<'_> {
             self.free.with_room(node, self.share),
         );
         (gpus / each).min(most)
+    }
+
+    /// In how many seconds it is there so often, if nothing but these nodes changes, each after its time; none: never.
+    fn opened(mut self, opens: &[(f64, usize)], need: u32) -> Option<f64> {
+        for (seconds, node) in opens.iter().filter(|(_, node)| self.of.nodes[*node].kind == self.kind) {
+            self.free.closed[*node] = false;
+            self.count += self.times(*node);
+            if self.count >= need {
+                return Some(*seconds);
+            }
+        }
+        None
     }
 
     /// Jobs end, or begin again.
@@ -207,6 +230,12 @@ impl Reasons<'_> {
         // On the kind where there is room first.
         let best =
             kinds.iter().filter_map(|kind| self.after(room(kind, row.host), need)).min_by_key(|(enough, _)| *enough);
+        let end = best.as_ref().and_then(|(enough, _)| self.ends.get(enough.checked_sub(1)?)).map(|holds| holds.left);
+        let opening = kinds.iter().filter_map(|kind| room(kind, row.host).opened(&self.opens, need));
+        if opening.reduce(f64::min).is_some_and(|opens| opens < end.unwrap_or(f64::INFINITY)) {
+            let text = "there is room on nodes that take no jobs now".to_string();
+            return Some(Waits { code: "reservation", text, after: Vec::new() });
+        }
         let free = |kind: &&str| self.of_kind(kind).map(|node| self.free.with_room(node, Job::WHOLE)).sum::<u32>();
         let most = |kind: &&str| self.of_kind(kind).map(|node| self.free.with_room(node, Job::WHOLE)).max();
         let (free, most, kind) = kinds.iter().map(|kind| (free(kind), most(kind), *kind)).max()?;
@@ -292,6 +321,7 @@ impl KnownJob {
 
 #[cfg(test)]
 mod tests {
+    use sandtable_core::units::Span;
     use serde_json::{Value, json};
 
     use super::Waits;
@@ -395,5 +425,9 @@ mod tests {
         let drained = Change::Drain { node: "b".into(), from: None, to: None };
         let of = with_parts(waits("w", (1, WHOLE), 1), &[drained]);
         assert_eq!(said(&of, "w"), found("no-free-gpus", "0 of 1 GPUs free", &["all"]));
+        // What waits for the end of a reservation waits for no job.
+        let until = Some(Span(sandtable_hardware::SECOND));
+        let of = with_parts(waits("w", (1, WHOLE), 1), &[Change::Drain { node: "b".into(), from: None, to: until }]);
+        assert_eq!(said(&of, "w"), found("reservation", "there is room on nodes that take no jobs now", &[]));
     }
 }

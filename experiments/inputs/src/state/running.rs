@@ -1,5 +1,7 @@
 //! Jobs that hold whole GPUs in a model of a cluster: where they are, and for how long they go on.
 
+use std::cmp::Reverse;
+
 use sandtable_hardware::{Duration, Instant};
 
 use super::jobs::{JobState, StateJob};
@@ -18,7 +20,7 @@ impl<'a> Modelling<'a> {
 
     /// A job that holds GPUs. What it holds of nodes that take no jobs is nothing that another could have.
     pub(super) fn runs(&mut self, job: &'a StateJob) -> Result<(), String> {
-        let mut on = Vec::new();
+        let mut on = if job.on.is_empty() { self.anywhere(job) } else { Vec::new() };
         for held in &job.on {
             let Some(at) = self.nodes.get(held.node.as_str()).copied() else { continue };
             let gpus: Vec<u32> = match held.gpus.is_empty() {
@@ -34,6 +36,9 @@ impl<'a> Modelling<'a> {
             on.extend(gpus.into_iter().map(|gpu| (at, self.numbered(at, gpu))));
         }
         if on.is_empty() {
+            if job.on.is_empty() {
+                return self.leave_out("running jobs of which no place is told, and that find none");
+            }
             return self.leave_out("running jobs that hold nothing another could have");
         }
         self.notes_of_running(job);
@@ -47,6 +52,32 @@ impl<'a> Modelling<'a> {
         self.made.holders.push(Holder { job: row.name.to_string(), on, node: None, since, done });
         self.keep(job, row, done);
         Ok(())
+    }
+
+    /// A place for a running job of which none is told: on the node that it fills best, or on as few as there are for it.
+    fn anywhere(&mut self, job: &StateJob) -> Vec<(usize, u32)> {
+        let suits = |node: &usize| {
+            let kind = &self.made.nodes[*node].kind;
+            job.kinds.is_empty() || job.kinds.contains(kind)
+        };
+        let free = |node: &usize| self.free[*node].len() as u32;
+        let nodes: Vec<usize> = (0..self.free.len()).filter(suits).filter(|node| free(node) > 0).collect();
+        let one = nodes.iter().copied().filter(|node| free(node) >= job.gpus).min_by_key(|node| (free(node), *node));
+        let mut order = one.map_or(nodes, |node| vec![node]);
+        order.sort_by_key(|node| (Reverse(free(node)), *node));
+        if order.iter().map(free).sum::<u32>() < job.gpus {
+            return Vec::new();
+        }
+        self.count("running jobs of which no place is told, put where there is room", 1);
+        let mut on = Vec::new();
+        for node in order {
+            while on.len() < job.gpus as usize
+                && let Some(gpu) = self.free[node].pop_first()
+            {
+                on.push((node, self.numbered(node, gpu)));
+            }
+        }
+        on
     }
 
     /// The number of a node's GPU in the model, where those that others hold are not there.

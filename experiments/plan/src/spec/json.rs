@@ -1,12 +1,14 @@
 //! Specs in JSON, for programs that write them: the same types, as serde writes them in JSON, become the text that RON would have.
 
 use std::cell::RefCell;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use sandtable_core::diagnostic;
 use sandtable_core::error::Error;
 use serde::de::value::Error as Wrong;
-use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess, SeqAccess, VariantAccess, Visitor};
+use serde::de::{
+    self, DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
 use serde::{Deserialize, forward_to_deserialize_any};
 use serde_json::{Map, Value};
 
@@ -22,7 +24,7 @@ pub(crate) fn is_json(text: &str) -> bool {
 /// # Errors
 /// What is wrong, and where.
 pub(crate) fn to_ron(origin: &str, text: &str) -> Result<String, Error> {
-    let value: Value = serde_json::from_str(text).map_err(|error| {
+    let Unique(value) = serde_json::from_str(text).map_err(|error| {
         let at = diagnostic::offset(text, error.line().max(1), error.column().max(1));
         let words = error.to_string();
         let words = words.split(" at line ").next().unwrap_or_default().to_string();
@@ -41,6 +43,67 @@ pub(crate) fn to_ron(origin: &str, text: &str) -> Result<String, Error> {
             let message = if path.is_empty() { error.to_string() } else { format!("{}: {error}", path.join(".")) };
             Err(diagnostic::at(origin, text, span, &message, "here", None))
         }
+    }
+}
+
+/// A JSON value whose objects have no key twice.
+struct Unique(Value);
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Unique, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Value;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a JSON value")
+            }
+
+            fn visit_unit<E: de::Error>(self) -> Result<Value, E> {
+                Ok(Value::Null)
+            }
+
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_str<E: de::Error>(self, value: &str) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+                let mut all = Vec::new();
+                while let Some(Unique(item)) = items.next_element()? {
+                    all.push(item);
+                }
+                Ok(all.into())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+                let mut all = Map::new();
+                while let Some(key) = entries.next_key::<String>()? {
+                    if all.contains_key(&key) {
+                        return Err(A::Error::custom(format!("the key {key:?} is there twice")));
+                    }
+                    let Unique(value) = entries.next_value()?;
+                    all.insert(key, value);
+                }
+                Ok(all.into())
+            }
+        }
+        deserializer.deserialize_any(Any).map(Unique)
     }
 }
 

@@ -190,6 +190,7 @@ pub fn set(source: &str, path: &str, value: &str) -> Result<String, NoSuch> {
     let root = Node::parse(source).ok_or_else(missing)?;
     let parts = split(path);
     let Some((last, parents)) = parts.split_last() else { return Err(missing()) };
+    let value = &if parents.iter().any(|part| part == "with") { parameter(value) } else { value.to_string() };
     let parent = parents.iter().try_fold(&root, |node, segment| node.child(source, segment))?;
     let splice = |range: Range<usize>, text: &str| format!("{}{text}{}", &source[..range.start], &source[range.end..]);
     match parent.child(source, last) {
@@ -213,6 +214,14 @@ pub fn set(source: &str, path: &str, value: &str) -> Result<String, NoSuch> {
             }
         }
     }
+}
+
+/// What is set within a policy's parameters, which may be of any kind: a bare word is a text.
+fn parameter(value: &str) -> String {
+    let digits = value.trim_start_matches(['-', '+']);
+    let number = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') && value.parse::<f64>().is_ok();
+    let literal = value.starts_with(['"', '(', '[', '{']) || matches!(value, "true" | "false" | "None" | "null");
+    if number || literal { value.to_string() } else { format!("{value:?}") }
 }
 
 /// Segments of a path; a segment in double quotes may hold dots.

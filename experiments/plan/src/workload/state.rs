@@ -381,6 +381,8 @@ impl Workload {
                 since: holder.since,
                 first_start: holder.since,
                 done: holder.done,
+                // Of what jobs of a cluster have saved themselves nothing is known.
+                saved: Duration::ZERO,
                 held: state.at.saturating_since(holder.since),
                 productive: holder.done,
                 gpu_time: holder.done * gpus.len() as u64,

@@ -183,12 +183,17 @@ impl Scorer {
 
     /// The answer to a request.
     pub(super) fn answer(&self, line: &str) -> Value {
-        let request: Request = match serde_json::from_str(line) {
+        // A list is no request, though its items could be taken for the fields in their order.
+        let request = match line.trim_start().starts_with('[') {
+            true => Err("expected an object, found a list".to_string()),
+            false => serde_json::from_str::<Request>(line).map_err(|error| error.to_string()),
+        };
+        let request = match request {
             Ok(request) => request,
             Err(error) => {
                 // Its id is in the answer, where that much can be read.
                 let id = serde_json::from_str::<Value>(line).map_or(Value::Null, |of| of["id"].clone());
-                return refused(&id, &NoScore::request(&error.to_string()));
+                return refused(&id, &NoScore::request(&error));
             }
         };
         let scored = match self.cascade && !request.held_out {

@@ -1,5 +1,6 @@
 //! What is asked as options, as a spec.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -104,6 +105,18 @@ impl Asked {
         }
         text.push_str(")\n");
         Ok(text)
+    }
+
+    /// Jobs that are held or gone, and not asked for by name.
+    pub(super) fn taken_out<'a>(&'a self, asked: &[String]) -> BTreeSet<&'a str> {
+        self.hold.iter().chain(&self.kill).filter(|job| !asked.contains(job)).map(String::as_str).collect()
+    }
+
+    /// The names of the jobs that are added.
+    pub(super) fn added(&self) -> Vec<String> {
+        let name =
+            |text: &String| text.split(',').find_map(|part| part.trim().strip_prefix("name=")).map(str::to_string);
+        self.add.iter().filter_map(name).collect()
     }
 
     /// Whether a job that is added asks for CPU or memory of nodes.
@@ -339,7 +352,7 @@ fn policy(text: &str, state: &State) -> Result<String, Error> {
 }
 
 fn drain(text: &str) -> Result<String, Error> {
-    let wrong = |why: String| Error::usage(format!("--drain: {why}, found {text:?}")).hint("n3, n3@2h or n3@2h..6h");
+    let wrong = |why: String| Error::usage(format!("--drain: {text:?}: {why}")).hint("n3, n3@2h or n3@2h..6h");
     let (node, times) = text.split_once('@').map_or((text, None), |(node, times)| (node, Some(times)));
     let mut out = format!("Drain(node: {node:?}");
     let (from, to) = times.map_or((None, None), |times| match times.split_once("..") {

@@ -50,11 +50,12 @@ pub(super) fn standing<'a>(jobs: &'a StateJobs, forecasts: &BTreeMap<String, For
             if let Some(waits) = after.get(name) {
                 return dependent(waits);
             }
-            if let Some((code, text)) = known.and_then(KnownJob::said) {
-                return Why::of(code, &text);
-            }
-            if later > 0.0 {
+            let said = known.and_then(KnownJob::said);
+            if later > 0.0 && said.as_ref().is_none_or(|(code, _)| *code == "not-before") {
                 return Why::of("not-before", &format!("not before {}", text(later)));
+            }
+            if let Some((code, text)) = said {
+                return Why::of(code, &text);
             }
             let starts = forecasts.get(name).is_some_and(|of| median(&of.starts).is_finite());
             // Where it starts later, its nodes are there later.

@@ -191,7 +191,9 @@ impl Capture<'_> {
         // Slurm gives the CPUs of a suspended job to others.
         let on = if runs { held(of, state != "suspended")? } else { Vec::new() };
         let gpus = total(of, &on, u64::from(each) * u64::from(least))?;
-        let on = if over { was_on(of, gpus)? } else { on };
+        // Without `-d` Slurm does not tell of running jobs either how many GPUs they have on which node.
+        let untold = runs && gpus > 0 && on.iter().all(|on| on["count"] == 0);
+        let on = if over || untold { was_on(of, gpus)? } else { on };
         let shape = (each > 0 || least > 1)
             .then(|| json!({"least": least, "most": most, "gpus_each": (each > 0).then_some(each)}));
         let cpus = self.counted.cpus(of, (runs || over, gpus, least))?;
