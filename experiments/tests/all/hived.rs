@@ -90,7 +90,7 @@ fn parts_of_a_node_that_one_queue_leaves_are_cells_of_others() {
         assert_eq!(starts(2, 8, &queues, &[("b", 8, 0), ("a", 8, -1), ("b", 4, 0)]), [0.0, 1.0, 2.0]);
     }
     // Six each of three nodes of four: two own a node and a half.
-    let jobs = [("b", 2, 0), ("a", 4, -1), ("a", 4, -1), ("b", 4, 0)];
+    let jobs = [("b", 4, 0), ("a", 4, -1), ("a", 4, -1), ("b", 2, 0)];
     assert_eq!(starts(3, 4, &[("a", 6), ("b", 6)], &jobs)[3], 3.0);
 }
 

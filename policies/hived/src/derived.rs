@@ -29,16 +29,12 @@ pub fn derived(topology: &Topology, queues: &[Queue]) -> Config {
         let mut cluster = VirtualCluster::default();
         for (chain, left) in left.iter_mut().enumerate() {
             let sizes = config.cells.chains[chain].sizes();
-            let mut levels: Vec<usize> = Vec::new();
             for (at, size) in sizes.iter().enumerate().rev() {
                 while owns >= *size && take(left, &config.cells.chains[chain], at) {
                     owns -= size;
-                    levels.push(at + 1);
+                    cluster.cells.push(config.cells.add_tree(chain, at + 1, &mut || None));
                 }
             }
-            // The smallest first: of cells that are alike otherwise a job takes the first.
-            let trees = levels.into_iter().rev().map(|level| config.cells.add_tree(chain, level, &mut || None));
-            cluster.cells.extend(trees);
         }
         config.clusters.insert(queue.name.clone(), cluster);
     }

@@ -32,6 +32,20 @@ pub(super) fn check(state: &State) -> Result<(), String> {
         }
     }
     associations(&state.associations)?;
+    for of in &state.reservations {
+        let sane = |at: f64| at.is_finite() && at.abs() <= FARTHEST_S;
+        if !(sane(of.from_s) && sane(of.to_s) && of.from_s < of.to_s) {
+            return Err(format!(
+                "reservation {:?}: expected an end after its beginning, found {} to {}",
+                of.name, of.from_s, of.to_s
+            ));
+        }
+    }
+    jobs(state, &queues)
+}
+
+/// Jobs hold what there is, each GPU once.
+fn jobs(state: &State, queues: &BTreeMap<&str, Option<&str>>) -> Result<(), String> {
     let nodes: BTreeMap<&str, &StateNode> = state.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let (mut held, mut counts) = (BTreeMap::new(), BTreeMap::<&str, u64>::new());
     for node in &state.nodes {
@@ -40,15 +54,6 @@ pub(super) fn check(state: &State) -> Result<(), String> {
         }
         for gpu in &node.taken {
             give(&mut held, node, (*gpu, None), "`taken`").map_err(|why| format!("node {:?}: {why}", node.name))?;
-        }
-    }
-    for of in &state.reservations {
-        let sane = |at: f64| at.is_finite() && at.abs() <= FARTHEST_S;
-        if !(sane(of.from_s) && sane(of.to_s) && of.from_s < of.to_s) {
-            return Err(format!(
-                "reservation {:?}: expected an end after its beginning, found {} to {}",
-                of.name, of.from_s, of.to_s
-            ));
         }
     }
     for job in &state.jobs {

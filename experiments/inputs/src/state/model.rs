@@ -7,7 +7,6 @@ use sandtable_hardware::{Duration, HostResources, Instant, SECOND};
 use super::dependencies::{Dependent, Others};
 use super::document::{NodeState, SharingMode, SourceKind, State, StateNode, StateQueue};
 use super::jobs::{JobState, StateJob, Why, WhyCode};
-use super::parts::{OF_SEVERAL, PartPlaces};
 use super::queues::{KIND, NONE};
 use super::ranks::Ranks;
 use crate::trace::{Row, plain};
@@ -107,6 +106,11 @@ pub const QUOTA: &str = "jobs that wait for a quota, which start as others";
 pub(super) const WAITS_FOR_OTHERS: &str = "jobs that wait for others that are not in the model";
 /// Jobs that are not modelled where CPU and memory are not, or where they wait.
 pub(super) const WITHOUT_GPUS: &str = "jobs without GPUs";
+
+/// Jobs that ask for parts of more than one GPU.
+pub(super) const OF_SEVERAL: &str = "jobs that wait for parts of several GPUs";
+/// Where parts are of which the document says only the node: by job and the place in what it holds.
+type PartPlaces<'a> = BTreeMap<(&'a str, usize), Vec<u32>>;
 
 /// The origin of a model's time is a whole number of these before a document's instant.
 const HOUR_S: f64 = 3600.0;

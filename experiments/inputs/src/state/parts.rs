@@ -9,13 +9,8 @@ use super::document::State;
 use super::jobs::{JobState, On, StateJob};
 use super::model::{Holder, Modelled, Modelling};
 
-/// Jobs that ask for parts of more than one GPU.
-pub(super) const OF_SEVERAL: &str = "jobs that wait for parts of several GPUs";
 /// Parts that are on no GPU of the model.
 const NO_PLACE: &str = "parts of GPUs that find no room on their node";
-
-/// Where parts are of which the document says only the node: by job and the place in what it holds.
-pub(super) type PartPlaces<'a> = BTreeMap<(&'a str, usize), Vec<u32>>;
 
 impl StateJob {
     /// Thousandths of a GPU, where it has or asks for a part of one.
@@ -177,7 +172,7 @@ mod tests {
         let waits = json!({"id": "w", "state": "waiting", "gpus": 2, "share_milli": 300, "submitted_s": -9});
         let of = modelled(&json!([gang, waits])).expect("modelled");
         assert_eq!(places(&of), [("g", 0, 300), ("g@2", 1, 300)]);
-        assert_eq!((of.counts(), of.not_modelled[super::OF_SEVERAL]), ((1, 0), 1));
+        assert_eq!((of.counts(), of.not_modelled[crate::state::model::OF_SEVERAL]), ((1, 0), 1));
         assert!(of.rows.iter().all(|row| !row.preemptible));
     }
 }
