@@ -125,7 +125,7 @@ fn a_fault_is_an_answer_and_the_next_request_is_served() {
         ("6", "request", "unknown field `sett`"),
         ("7", "request", "no field `nodez`"),
         ("9", "request", "`--hold-out N`"),
-        ("null", "request", "invalid type"),
+        ("null", "request", "expected an object, found a list"),
         ("12", "unfinished", "never end"),
         ("13", "request", "said twice"),
         ("14", "request", "its parameters are `with`"),
