@@ -129,7 +129,7 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
         output::write(file, asked.page(&state, &names, facts.collect())?)?;
         ui::note(&format!("wrote {}", file.display()));
     }
-    let failed = asked.failed(&names, &args.checks, &args.asked.taken_out(&args.jobs), &args.asked.added());
+    let failed = asked.failed(&names, &args.checks, &args.asked.taken_out(&args.jobs), &args.asked.added(&args.jobs));
     failed.iter().for_each(|line| ui::note(&format!("error: {line}")));
     Ok(if code == ExitCode::Done && !failed.is_empty() { ExitCode::CheckFailed } else { code })
 }

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuId, Job, JobId, JobPhase, Kind, Knowledge, NodeId,
-    Param, Policy, PolicyError, Queue, Reason, Setup, Topology, Trigger,
+    Param, Policy, PolicyError, Queue, Reason, Setup, Sharing, Topology, Trigger,
 };
 
 use config::Config as Cells;
@@ -74,6 +74,9 @@ impl Policy for Hived {
     }
 
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
+        if setup.topology.gpu_types.iter().any(|kind| !matches!(kind.sharing, Sharing::Exclusive)) {
+            return Err(PolicyError::Unsupported("cells are of whole GPUs, not of shares or parts of them".into()));
+        }
         let wrong = |why: String| PolicyError::BadConfig(format!("weights: {why}"));
         let has_file = !setup.weights.is_empty();
         let cells = match has_file {

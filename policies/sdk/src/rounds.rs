@@ -74,7 +74,7 @@ fn places(cluster: &Cluster, chosen: &[JobId]) -> (Vec<JobId>, BTreeMap<JobId, V
     let (mut stay, mut moves) = (Vec::with_capacity(chosen.len()), Vec::new());
     for jobs in sizes.into_values().rev() {
         let mut keeps = |job: &&Job| {
-            let keeps = job.holds() && (!job.may_be_moved() || job.held.iter().all(|gpu| free.is_free[*gpu as usize]));
+            let keeps = job.holds() && (!job.may_be_moved() || job.held.iter().all(|gpu| free.has(*gpu)));
             if keeps {
                 free.take(cluster, &job.held);
                 stay.push(job.id);
@@ -109,10 +109,15 @@ impl Free {
         Free { is_free, left: of_type.iter().map(|(gpus, _)| gpus.len()).collect(), of_type }
     }
 
+    fn has(&self, gpu: GpuId) -> bool {
+        self.is_free.get(gpu as usize).copied().unwrap_or(false)
+    }
+
     /// Takes those of these GPUs that are free.
     fn take(&mut self, cluster: &Cluster, gpus: &[GpuId]) {
         for gpu in gpus {
-            if std::mem::take(&mut self.is_free[*gpu as usize]) {
+            // Those of nodes that are down have never been free.
+            if self.is_free.get_mut(*gpu as usize).is_some_and(std::mem::take) {
                 self.left[cluster.node_type(cluster.node(*gpu)) as usize] -= 1;
             }
         }

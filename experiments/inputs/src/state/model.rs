@@ -107,6 +107,10 @@ pub(super) const WAITS_FOR_OTHERS: &str = "jobs that wait for others that are no
 /// Jobs that are not modelled where CPU and memory are not, or where they wait.
 pub(super) const WITHOUT_GPUS: &str = "jobs without GPUs";
 
+/// How running jobs are taken whose place is not told, or is on nodes that take no jobs.
+pub(super) const PUT: &str = "running jobs of which no place is told, put where there is room";
+pub(super) const NONE_FOUND: &str = "running jobs of which no place is told, and that find none";
+pub(super) const HELD_ELSEWHERE: &str = "running jobs that hold nothing another could have";
 /// Jobs that ask for parts of more than one GPU.
 pub(super) const OF_SEVERAL: &str = "jobs that wait for parts of several GPUs";
 /// Where parts are of which the document says only the node: by job and the place in what it holds.
@@ -184,6 +188,7 @@ impl State {
             taken: Vec::new(),
             free: Vec::new(),
             parts: PartPlaces::new(),
+            used: BTreeMap::new(),
             made: Modelled {
                 at,
                 nodes: Vec::new(),
@@ -216,6 +221,8 @@ pub(super) struct Modelling<'a> {
     /// GPUs of each that no job holds by name.
     pub(super) free: Vec<BTreeSet<u32>>,
     pub(super) parts: PartPlaces<'a>,
+    /// Thousandths that jobs hold of GPUs of which they have a part, by node and GPU.
+    pub(super) used: BTreeMap<(usize, u32), u32>,
     pub(super) made: Modelled,
 }
 

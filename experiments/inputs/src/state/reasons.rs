@@ -129,17 +129,26 @@ impl Modelled {
         let gpus = self.nodes.iter().map(|node| node.gpus).collect();
         let now = |(from, to): &(Instant, Instant)| *from <= self.at && self.at < *to;
         let closed: Vec<bool> = self.nodes.iter().map(|node| node.closed.iter().any(now)).collect();
-        let opens = |node: &ModelledNode| node.closed.iter().filter(|span| now(span)).map(|(_, to)| *to).max();
-        let opens = self.nodes.iter().enumerate().filter_map(|(at, node)| Some((at, opens(node)?)));
         let seconds = |to: Instant| to.saturating_since(self.at).as_secs_f64();
-        let mut opens: Vec<(f64, usize)> =
-            opens.filter(|(_, to)| *to < Instant::END).map(|(node, to)| (seconds(to), node)).collect();
+        let shut = (0..self.nodes.len()).filter(|node| closed[*node]);
+        let opens = shut.filter_map(|node| Some((seconds(self.nodes[node].opens(self.at)?), node)));
+        let mut opens: Vec<(f64, usize)> = opens.collect();
         opens.sort_by(|a, b| a.0.total_cmp(&b.0));
         let taken = vec![HostUse::default(); self.nodes.len()];
         let mut free = Free { gpus, parts: BTreeMap::new(), taken, closed };
         ends.iter().for_each(|holds| free.take(holds));
         let kinds = self.nodes.iter().map(|node| node.kind.as_str()).collect();
         Reasons { of: self, free, opens, ends, kinds, known: BTreeMap::new() }
+    }
+}
+
+impl ModelledNode {
+    /// When a node takes jobs again that takes none at an instant; none: never.
+    fn opens(&self, mut at: Instant) -> Option<Instant> {
+        while let Some((_, to)) = self.closed.iter().find(|(from, to)| *from <= at && at < *to) {
+            at = *to;
+        }
+        (at < Instant::END).then_some(at)
     }
 }
 
@@ -171,16 +180,12 @@ impl Room<'_> {
         (gpus / each).min(most)
     }
 
-    /// In how many seconds it is there so often, if nothing but these nodes changes, each after its time; none: never.
-    fn opened(mut self, opens: &[(f64, usize)], need: u32) -> Option<f64> {
-        for (seconds, node) in opens.iter().filter(|(_, node)| self.of.nodes[*node].kind == self.kind) {
-            self.free.closed[*node] = false;
-            self.count += self.times(*node);
-            if self.count >= need {
-                return Some(*seconds);
-            }
+    /// A node takes jobs again.
+    fn open(&mut self, node: usize) {
+        self.free.closed[node] = false;
+        if self.of.nodes[node].kind == self.kind {
+            self.count += self.times(node);
         }
-        None
     }
 
     /// Jobs end, or begin again.
@@ -229,12 +234,10 @@ impl Reasons<'_> {
         }
         // On the kind where there is room first.
         let best =
-            kinds.iter().filter_map(|kind| self.after(room(kind, row.host), need)).min_by_key(|(enough, _)| *enough);
-        let end = best.as_ref().and_then(|(enough, _)| self.ends.get(enough.checked_sub(1)?)).map(|holds| holds.left);
-        let opening = kinds.iter().filter_map(|kind| room(kind, row.host).opened(&self.opens, need));
-        if opening.reduce(f64::min).is_some_and(|opens| opens < end.unwrap_or(f64::INFINITY)) {
-            let text = "there is room on nodes that take no jobs now".to_string();
-            return Some(Waits { code: "reservation", text, after: Vec::new() });
+            kinds.iter().filter_map(|kind| self.after(room(kind, row.host), need)).min_by(|a, b| a.0.total_cmp(&b.0));
+        if let Some((_, true, after)) = best {
+            let text = "nodes that take no jobs now are to take them again".to_string();
+            return Some(Waits { code: "reservation", text, after });
         }
         let free = |kind: &&str| self.of_kind(kind).map(|node| self.free.with_room(node, Job::WHOLE)).sum::<u32>();
         let most = |kind: &&str| self.of_kind(kind).map(|node| self.free.with_room(node, Job::WHOLE)).max();
@@ -251,13 +254,17 @@ impl Reasons<'_> {
                     (true, true) => ("no-free-cpus", "CPUs and memory"),
                     (false, _) => ("no-free-cpus", "CPUs"),
                 };
-                (code, format!("{free} GPUs free, {what} for {} of them", room(kind, row.host).count * each.0))
+                let there = match row.share {
+                    Job::WHOLE => format!("{free} GPUs free"),
+                    share => format!("{} GPUs with {share} thousandths free", room(kind, none).count),
+                };
+                (code, format!("{there}, {what} for {} of them", room(kind, row.host).count * each.0))
             }
             _ if row.share < Job::WHOLE => ("no-free-gpus", format!("no GPU has {} thousandths free", row.share)),
             _ if free < row.gpus => ("no-free-gpus", format!("{free} of {} GPUs free", row.gpus)),
             _ => ("fragmented", format!("{free} GPUs free, in pieces of at most {}", most.unwrap_or(0))),
         };
-        Some(Waits { code, text, after: best.map_or_else(Vec::new, |(_, after)| after) })
+        Some(Waits { code, text, after: best.map_or_else(Vec::new, |(.., after)| after) })
     }
 
     fn of_kind(&self, kind: &str) -> impl Iterator<Item = usize> {
@@ -271,22 +278,32 @@ impl Reasons<'_> {
         room
     }
 
-    /// The jobs whose ends make room for one, and how many end until then.
-    fn after(&self, mut room: Room<'_>, need: u32) -> Option<(usize, Vec<String>)> {
-        let mut enough = 0;
+    /// In how many seconds there is room for a job, as others end and nodes take jobs again, whether it is a node that makes it, and the jobs of which none could go on for that.
+    fn after(&self, mut room: Room<'_>, need: u32) -> Option<(f64, bool, Vec<String>)> {
+        let (mut ended, mut opened, mut at, mut opens) = (0, 0, 0.0, false);
         while room.count < need {
-            room.change(self.ends.get(enough)?, true);
-            enough += 1;
+            let end = self.ends.get(ended);
+            match (end, self.opens.get(opened)) {
+                (_, Some((seconds, node))) if end.is_none_or(|end| *seconds <= end.left) => {
+                    room.open(*node);
+                    (opened, at, opens) = (opened + 1, *seconds, true);
+                }
+                (Some(end), _) => {
+                    room.change(end, true);
+                    (ended, at, opens) = (ended + 1, end.left, false);
+                }
+                (None, _) => return None,
+            }
         }
         let mut needed = Vec::new();
-        for holds in &self.ends[..enough] {
+        for holds in &self.ends[..ended] {
             room.change(holds, false);
             if room.count < need {
                 room.change(holds, true);
                 needed.push(holds.job.to_string());
             }
         }
-        Some((enough, needed))
+        Some((at, opens, needed))
     }
 }
 
@@ -428,6 +445,21 @@ mod tests {
         // What waits for the end of a reservation waits for no job.
         let until = Some(Span(sandtable_hardware::SECOND));
         let of = with_parts(waits("w", (1, WHOLE), 1), &[Change::Drain { node: "b".into(), from: None, to: until }]);
-        assert_eq!(said(&of, "w"), found("reservation", "there is room on nodes that take no jobs now", &[]));
+        assert_eq!(said(&of, "w"), found("reservation", "nodes that take no jobs now are to take them again", &[]));
+        // All four of its GPUs are free when the last job there has ended, if it takes jobs by then.
+        let four = |to: u64| {
+            let to = Some(Span(sandtable_hardware::SECOND * to));
+            let drains = [("a", None), ("b", to)].map(|(node, to)| Change::Drain { node: node.into(), from: None, to });
+            with_parts(waits("w", (4, WHOLE), 4), &drains)
+        };
+        assert_eq!(said(&four(1), "w"), found("no-free-gpus", "0 of 4 GPUs free", &["early", "beside", "one", "late"]));
+        assert_eq!(
+            said(&four(9000), "w"),
+            found(
+                "reservation",
+                "nodes that take no jobs now are to take them again",
+                &["early", "beside", "one", "late"]
+            )
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use sandtable_hardware::{Duration, Instant};
 
 use super::jobs::{JobState, StateJob};
-use super::model::{Holder, Modelling, OVER, seconds};
+use super::model::{HELD_ELSEWHERE, Holder, Modelling, NONE_FOUND, OVER, PUT, seconds};
 use crate::trace::Row;
 
 impl<'a> Modelling<'a> {
@@ -36,10 +36,7 @@ impl<'a> Modelling<'a> {
             on.extend(gpus.into_iter().map(|gpu| (at, self.numbered(at, gpu))));
         }
         if on.is_empty() {
-            if job.on.is_empty() {
-                return self.leave_out("running jobs of which no place is told, and that find none");
-            }
-            return self.leave_out("running jobs that hold nothing another could have");
+            return self.leave_out(if job.on.is_empty() { NONE_FOUND } else { HELD_ELSEWHERE });
         }
         self.notes_of_running(job);
         // What it is given again would be what it asks for, and the model has only a part of it.
@@ -68,7 +65,7 @@ impl<'a> Modelling<'a> {
         if order.iter().map(free).sum::<u32>() < job.gpus {
             return Vec::new();
         }
-        self.count("running jobs of which no place is told, put where there is room", 1);
+        self.count(PUT, 1);
         let mut on = Vec::new();
         for node in order {
             while on.len() < job.gpus as usize

@@ -190,13 +190,15 @@ pub fn set(source: &str, path: &str, value: &str) -> Result<String, NoSuch> {
     let root = Node::parse(source).ok_or_else(missing)?;
     let parts = split(path);
     let Some((last, parents)) = parts.split_last() else { return Err(missing()) };
-    let value = &if parents.iter().any(|part| part == "with") { parameter(value) } else { value.to_string() };
+    let within = parents.iter().any(|part| part == "with");
+    let value = &if within { parameter(value) } else { value.to_string() };
     let parent = parents.iter().try_fold(&root, |node, segment| node.child(source, segment))?;
     let splice = |range: Range<usize>, text: &str| format!("{}{text}{}", &source[..range.start], &source[range.end..]);
     match parent.child(source, last) {
         Ok(node) => {
             let quoted = source[node.span.clone()].starts_with('"');
-            let bare = !value.starts_with(['"', '(', '[', '{']);
+            // What is set of a policy's parameters says itself whether it is a text.
+            let bare = !within && !value.starts_with(['"', '(', '[', '{']);
             let value = if quoted && bare { format!("{value:?}") } else { value.into() };
             Ok(splice(node.span.clone(), &value))
         }
@@ -216,12 +218,16 @@ pub fn set(source: &str, path: &str, value: &str) -> Result<String, NoSuch> {
     }
 }
 
-/// What is set within a policy's parameters, which may be of any kind: a bare word is a text.
+/// What is set within a policy's parameters, which may be of any kind: what RON does not read as a value, a bare word too, is a text.
 fn parameter(value: &str) -> String {
-    let digits = value.trim_start_matches(['-', '+']);
-    let number = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') && value.parse::<f64>().is_ok();
-    let literal = value.starts_with(['"', '(', '[', '{']) || matches!(value, "true" | "false" | "None" | "null");
-    if number || literal { value.to_string() } else { format!("{value:?}") }
+    let word = value.trim();
+    let is_text = match ron::from_str::<ron::Value>(word) {
+        Ok(ron::Value::Unit) => !matches!(word, "()" | "null"),
+        Ok(ron::Value::Number(number)) => !number.into_f64().is_finite(),
+        Ok(_) => false,
+        Err(_) => true,
+    };
+    if is_text { format!("{word:?}") } else { value.to_string() }
 }
 
 /// Segments of a path; a segment in double quotes may hold dots.

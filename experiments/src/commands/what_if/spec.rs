@@ -112,11 +112,12 @@ impl Asked {
         self.hold.iter().chain(&self.kill).filter(|job| !asked.contains(job)).map(String::as_str).collect()
     }
 
-    /// The names of the jobs that are added.
-    pub(super) fn added(&self) -> Vec<String> {
-        let name =
-            |text: &String| text.split(',').find_map(|part| part.trim().strip_prefix("name=")).map(str::to_string);
-        self.add.iter().filter_map(name).collect()
+    /// The names of the jobs that are added, as far as they are asked for.
+    pub(super) fn added(&self, asked: &[String]) -> Vec<String> {
+        let named =
+            |text: &String| text.split(',').find_map(|part| part.trim().strip_prefix("name=").map(str::to_string));
+        let names = self.add.iter().map(|text| named(text).unwrap_or_else(|| "added".into()));
+        names.filter(|name| asked.is_empty() || asked.contains(name)).collect()
     }
 
     /// Whether a job that is added asks for CPU or memory of nodes.

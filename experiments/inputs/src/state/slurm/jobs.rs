@@ -193,7 +193,14 @@ impl Capture<'_> {
         let gpus = total(of, &on, u64::from(each) * u64::from(least))?;
         // Without `-d` Slurm does not tell of running jobs either how many GPUs they have on which node.
         let untold = runs && gpus > 0 && on.iter().all(|on| on["count"] == 0);
-        let on = if over || untold { was_on(of, gpus)? } else { on };
+        let on = match (over, untold) {
+            (true, _) => was_on(of, gpus)?,
+            // Of one node, or of a number on each, that is known all the same.
+            (_, true) => {
+                was_on(of, gpus)?.into_iter().filter(|on| on["count"] == gpus || on["count"] == each).collect()
+            }
+            _ => on,
+        };
         let shape = (each > 0 || least > 1)
             .then(|| json!({"least": least, "most": most, "gpus_each": (each > 0).then_some(each)}));
         let cpus = self.counted.cpus(of, (runs || over, gpus, least))?;
