@@ -39,6 +39,19 @@ const POLICIES: &[(&str, &str)] = &[
     ("share", "{}"),
 ];
 
+/// Policies that decide so where jobs have parts of GPUs.
+const ON_SHARES: &[(&str, &str)] = &[
+    ("fifo", "{}"),
+    ("fifo", "{\"backfill\": \"skip\"}"),
+    ("fifo", "{\"backfill\": \"easy\"}"),
+    ("sjf", "{}"),
+    ("srsf", "{}"),
+    ("srtf", "{}"),
+    ("priority", "{}"),
+    ("edf", "{}"),
+    ("kai-like", "{}"),
+];
+
 /// Policies that remember more: in which order jobs came into their queues, what each has had in rounds, or what was planned for it.
 const REMEMBERS: &[(&str, &str)] = &[
     ("las", "{}"),
@@ -68,18 +81,29 @@ const NOT_OF_THESE_JOBS: &[&str] = &[
     "tiresias",
 ];
 
-fn expand(policies: &[(&str, &str)]) -> Plan {
+/// Jobs on whole GPUs, or jobs of which some ask for a part of one.
+#[derive(Clone, Copy, PartialEq)]
+enum Gpus {
+    Whole,
+    Shares,
+}
+
+fn expand(policies: &[(&str, &str)], of: Gpus) -> Plan {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("spec.ron");
     let named = policies.iter().enumerate();
     let named: Vec<String> = named
         .map(|(at, (name, with))| format!("Policy(name: {name:?}, label: \"{name}-{at}\", with: {with})"))
         .collect();
+    let (sharing, shares) = match of {
+        Gpus::Whole => ("", ""),
+        Gpus::Shares => (", sharing: Shares", ", shares: {300: 1, 500: 2, 1000: 2}"),
+    };
     let spec = format!(
-        "Experiment(title: \"t\", fleet: Model(nodes: 2, gpus: 4, kind: \"RTX-3090\", speed: 1.0), seeds: Range(0, 3), \
+        "Experiment(title: \"t\", fleet: Model(nodes: 2, gpus: 4, kind: \"RTX-3090\", speed: 1.0{sharing}), seeds: Range(0, 3), \
          profile: File({:?}), queues: [Queue(name: \"a\"), Queue(name: \"b\", weight: 2)], \
          workload: Generate(jobs: 40, arrivals: Poisson(load: 1.2), \
-         durations: LogNormal(median: \"10min\", sigma: 1.0), gpus: {{1: 4, 2: 2, 4: 1, 8: 1}}, \
+         durations: LogNormal(median: \"10min\", sigma: 1.0), gpus: {{1: 4, 2: 2, 4: 1, 8: 1}}{shares}, \
          queues: {{\"a\": 1, \"b\": 1}}, deadlines: Deadlines(least: 1, most: 4), priorities: {{0: 2, 5: 1}}), policies: [{}], \
          reveal: [SoloProfile, Memory, ModelFacts], predictors: {{\"remaining\": Oracle, \"utilisation\": Oracle, \
          \"memory\": Oracle, \"similarity\": Oracle, \"throughput\": Oracle, \"pair-speed\": Oracle}})",
@@ -165,10 +189,11 @@ fn rest(finished: &Finished, jobs: &[Job], after: Instant) -> BTreeMap<String, R
 /// Cuts runs of these policies at many instants, and hands both halves over.
 fn cut(
     policies: &[(&str, &str)],
+    of: Gpus,
     step: usize,
     check: impl Fn(&str, &BTreeMap<String, Rest>, &BTreeMap<String, Rest>),
 ) -> u32 {
-    let plan = expand(policies);
+    let plan = expand(policies, of);
     let sandbox = Sandbox::new(&Settings::default()).expect("a sandbox");
     let mut cuts = 0;
     for cell in &plan.cells {
@@ -198,12 +223,16 @@ fn cut(
 
 #[test]
 fn a_run_that_is_cut_captured_and_continued_is_the_same_run() {
-    let cuts = cut(POLICIES, 12, |story, expected, found| {
+    let same = |story: &str, expected: &BTreeMap<String, Rest>, found: &BTreeMap<String, Rest>| {
         for (name, of) in expected {
             assert_eq!(found.get(name), Some(of), "{story}: job {name}");
         }
-    });
+    };
+    let cuts = cut(POLICIES, Gpus::Whole, 12, same);
     assert!(cuts > 200, "{cuts}");
+    // Those that follow parts of GPUs, and where another may be there too.
+    let cuts = cut(ON_SHARES, Gpus::Shares, 12, same);
+    assert!(cuts > 80, "{cuts}");
 }
 
 #[test]
@@ -215,7 +244,7 @@ fn every_shipped_policy_is_cut_or_is_for_other_jobs() {
 
 #[test]
 fn a_policy_that_remembers_goes_on_without_its_memory() {
-    let cuts = cut(REMEMBERS, 12, |story, expected, found| {
+    let cuts = cut(REMEMBERS, Gpus::Whole, 12, |story, expected, found| {
         for (name, (row, _)) in expected {
             let (other, _) = &found[name];
             assert_eq!(other.outcome, row.outcome, "{story}: job {name}");
@@ -229,7 +258,7 @@ fn a_policy_that_remembers_goes_on_without_its_memory() {
 /// What jobs had before is theirs and not the run's: the books of the run begin with it.
 #[test]
 fn the_books_of_a_run_begin_with_it() {
-    let plan = expand(&POLICIES[..1]);
+    let plan = expand(&POLICIES[..1], Gpus::Whole);
     let cell = &plan.cells[0];
     let sandbox = Sandbox::new(&Settings::default()).expect("a sandbox");
     let component = sandbox.load(&cell.policy.bytes).expect("a policy");

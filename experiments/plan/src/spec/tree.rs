@@ -414,6 +414,26 @@ mod tests {
     }
 
     #[test]
+    fn words_of_parameters_are_texts_and_what_ron_reads_is_a_value() {
+        let added = |value: &str| {
+            let changed = set(SOURCE, "policies.las.with.knob", value).unwrap();
+            let from = changed.find("\"knob\": ").unwrap() + 8;
+            changed[from..from + changed[from..].find(" })]").unwrap()].to_string()
+        };
+        for word in ["skip", "a/b.c", "x y", "1.2.3", "NaN"] {
+            assert_eq!(added(word), format!("{word:?}"));
+        }
+        for value in
+            ["5", " 5", "-1e3", "1_000", "0x10", "true", "None", "null", "Some(3)", "\"5\"", "[1, 2]", "{\"a\": 1}"]
+        {
+            assert_eq!(added(value), value);
+        }
+        // Where a text is, a number is one all the same.
+        let text = set(SOURCE, "policies.las.with.knob", "fast").unwrap();
+        assert!(set(&text, "policies.las.with.knob", "5").unwrap().contains("\"knob\": 5 }"));
+    }
+
+    #[test]
     fn values_are_replaced_or_added() {
         let changed = set(SOURCE, "workload.arrivals.load", "0.5").unwrap();
         assert!(changed.contains("Poisson(load: 0.5)"));

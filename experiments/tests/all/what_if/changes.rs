@@ -79,6 +79,26 @@ fn a_running_job_whose_place_is_not_told_has_one() {
     assert!(said.stdout.contains("1 running jobs of which no place is told, and that find none"), "{}", said.stdout);
 }
 
+/// A policy that gives GPUs out by rounds keeps to the nodes that are there, also where a job that stays is on another.
+#[test]
+fn a_node_that_takes_no_jobs_is_none_for_rounds() {
+    let stays = job(
+        "1",
+        "running",
+        4,
+        json!({"preemptible": false, "started_s": -10, "held_s": 10, "on": [{"node": "b", "count": 4}]}),
+    );
+    let mut state = one_node(&json!([stays, job("2", "waiting", 4, json!({}))]));
+    state["nodes"] = json!([{"name": "a", "gpus": 4, "state": "up"}, {"name": "b", "gpus": 4, "state": "up"}]);
+    let folder = folder_of(&state);
+    for policy in ["shockwave", "gavel-leases"] {
+        let found = rows(folder.path(), &["--policy", policy, "--drain", "b"]);
+        let start = found[&("2".to_string(), policy.to_string(), true)]["start_p50_s"].as_f64();
+        // At the latest when that job has ended.
+        assert!(start.is_some_and(|at| at <= 600.0), "{policy}: {start:?}");
+    }
+}
+
 #[test]
 fn a_condition_fails_of_a_job_that_a_change_leaves_out() {
     let folder = folder_of(&cluster());

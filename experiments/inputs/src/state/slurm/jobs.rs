@@ -191,16 +191,8 @@ impl Capture<'_> {
         // Slurm gives the CPUs of a suspended job to others.
         let on = if runs { held(of, state != "suspended")? } else { Vec::new() };
         let gpus = total(of, &on, u64::from(each) * u64::from(least))?;
-        // Without `-d` Slurm does not tell of running jobs either how many GPUs they have on which node.
-        let untold = runs && gpus > 0 && on.iter().all(|on| on["count"] == 0);
-        let on = match (over, untold) {
-            (true, _) => was_on(of, gpus)?,
-            // Of one node, or of a number on each, that is known all the same.
-            (_, true) => {
-                was_on(of, gpus)?.into_iter().filter(|on| on["count"] == gpus || on["count"] == each).collect()
-            }
-            _ => on,
-        };
+        let on =
+            if over || on.iter().all(|on| on["count"] == 0) { untold(of, (runs, over), gpus, each, on)? } else { on };
         let shape = (each > 0 || least > 1)
             .then(|| json!({"least": least, "most": most, "gpus_each": (each > 0).then_some(each)}));
         let cpus = self.counted.cpus(of, (runs || over, gpus, least))?;
@@ -283,6 +275,24 @@ fn held(of: &Text<'_>, has_cpus: bool) -> Result<Vec<Value>, String> {
         }
     }
     Ok(on)
+}
+
+/// Where a job is, or was, of which Slurm does not tell how many GPUs it has on which node: one that is over, and without `-d` all that run. Of one node, or of so many
+/// on `each`, that is known all the same.
+fn untold(
+    of: &Text<'_>,
+    (runs, over): (bool, bool),
+    gpus: u64,
+    each: u32,
+    on: Vec<Value>,
+) -> Result<Vec<Value>, String> {
+    match (over, runs && gpus > 0) {
+        (true, _) => was_on(of, gpus),
+        (_, true) => {
+            Ok(was_on(of, gpus)?.into_iter().filter(|on| on["count"] == gpus || on["count"] == each).collect())
+        }
+        _ => Ok(on),
+    }
 }
 
 /// Where a job was that is over: Slurm tells its nodes then, and no GPUs.
