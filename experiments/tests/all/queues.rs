@@ -250,8 +250,7 @@ fn people_are_told_why_a_job_waits() {
     let folder = tempfile::tempdir().expect("a folder");
     let asked = |queues: &str, policy: &str, jobs: &str, job: &str, at: &str| {
         std::fs::write(folder.path().join("spec.ron"), spec(queues, jobs, policy)).expect("written");
-        let dist = dist();
-        let run = |args: &[&str]| sandtable(folder.path(), &[args, &["--policies", &dist]].concat());
+        let run = |args: &[&str]| sandtable(folder.path(), &[args, &["--policies", &dist()]].concat());
         let ran = run(&["run", "spec.ron"]);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         let said = run(&["show", "spec.ron", "--job", job, "--why", at]);
@@ -262,8 +261,8 @@ fn people_are_told_why_a_job_waits() {
     let fifo = "Policy(name: \"fifo\")";
     let said = |queues: &str, policy: &str, job: &str| ask(queues, policy, job, "50s");
     let room = "  2 of 4 GPUs free; there is room once these jobs give their GPUs back: 0\n";
-    let free = "job 1 at 50 s (decision at 2 s): waits: fewer GPUs are free than it asks for\n";
-    assert_eq!(said(HALVES, fifo, "1"), format!("{free}{room}"));
+    let told = "job 1 at 50 s (decision at 2 s): waits: fewer GPUs are free than it asks for\n";
+    assert_eq!(said(HALVES, fifo, "1"), format!("{told}{room}"));
     assert_eq!(said(HALVES, fifo, "2"), "job 2 at 50 s (decision at 2 s): waits: it comes after 1\n");
     assert_eq!(said(HALVES, fifo, "0"), "job 0 at 50 s (decision at 2 s): runs\n");
     assert_eq!(ask(HALVES, fifo, "1", "500ms"), "job 1 at 0.5 s (decision at 0 s): not submitted yet\n");
