@@ -110,7 +110,7 @@ const HEAD: &str = "\
 # Policies by rank
 
 Made by `sandtable rank`. In every setting policies are ranked by the mean of a metric over the seeds, 1 is the best, and the last who failed or
-left jobs behind; the table has the mean of these ranks. *First* counts the settings in which no policy is better in the first metric. *s / 10,000 jobs* is the time of a run on one core, the host's included, of all that ran with the policy's
+left jobs behind; the table has the mean of these ranks. *First* counts the settings in which no policy is better in the first metric. *s / 10,000 jobs* is the processor time of a run, the host's included, of all that ran with the policy's
 component. Settings of one trace are not independent of each other: read the critical difference as a lower bound.
 
 In the tables by setting the best policy has its value, the others what they are off from it, with the 95 % interval over paired seeds; `=` marks those whose interval includes

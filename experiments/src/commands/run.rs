@@ -19,7 +19,7 @@ use crate::engine::plan_file::{Line, PlanFile, Shard};
 use crate::ui;
 use sandtable_core::display::span;
 use sandtable_core::error::{Error, ExitCode};
-use sandtable_hardware::live::Clock;
+use sandtable_hardware::live::{Clock, processor_time};
 use sandtable_hardware::{Duration, Instant};
 use sandtable_plan::{Cell, Plan};
 use sandtable_report::table;
@@ -303,6 +303,7 @@ fn named(cell: &Cell) -> String {
 struct Ran {
     log: Vec<String>,
     jobs: u64,
+    /// Processor time, in seconds.
     seconds: f64,
     /// A failure that the store does not keep.
     lost: Option<Failure>,
@@ -327,12 +328,14 @@ fn executed(
     };
     let workers = Workers { threads, stop: &STOP, done: &done };
     let results = in_parallel(cells, &workers, |cell| {
-        let clock = Clock::start();
+        let (clock, before) = (Clock::start(), processor_time());
         let executed = execute_watched(cell, compiled, &bar.watched(cell, args.timeout))?;
-        let seconds = clock.now().as_secs_f64();
+        // A cell runs on this thread from its first call to its last.
+        let seconds = (processor_time() - before).as_secs_f64();
+        let took = clock.now().as_secs_f64();
         executed.put(store, cell)?;
         let jobs = executed.outcome.as_ref().map_or(0, |summary| summary.jobs as u64);
-        bar.detail(&format!("{}: {}, {}", named(cell), span(seconds), cell.id));
+        bar.detail(&format!("{}: {}, {}", named(cell), span(took), cell.id));
         let lost = executed.outcome.err().filter(|_| !executed.kept);
         Ok(Ran { log: executed.log, jobs, seconds, lost })
     });

@@ -1,4 +1,4 @@
-//! How long cells take, for people who have to ask a batch system for time. Never a part of a result.
+//! How long cells take on a processor, for people who have to ask a batch system for time. Never a part of a result.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +32,7 @@ impl Times {
         Times(paths.iter().filter_map(read).collect())
     }
 
-    /// Adds a cell.
+    /// Adds a cell; `seconds` of processor time.
     pub fn add(&mut self, component: &str, jobs: u64, seconds: f64) {
         let timed = self.0.entry(component.to_string()).or_default();
         timed.jobs += jobs;

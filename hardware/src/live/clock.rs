@@ -1,4 +1,6 @@
-//! The only clock of the machine that this crate reads, and the only place where it waits.
+//! The only clocks of the machine that this crate reads, and the only place where it waits.
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::{Duration, Instant};
 
@@ -17,6 +19,12 @@ impl Clock {
     pub fn now(self) -> Instant {
         Instant::from_micros(self.0.elapsed().as_micros() as u64)
     }
+}
+
+/// How long this thread has run on a processor since it began; what other processes do beside it does not count.
+pub fn processor_time() -> Duration {
+    let spent = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::from_micros(spent.tv_sec.unsigned_abs() * 1_000_000 + spent.tv_nsec.unsigned_abs() / 1_000)
 }
 
 /// Lets time go by.

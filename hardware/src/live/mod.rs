@@ -20,7 +20,7 @@ use crate::{
     Backend, BackendEvent, Cause, Duration, Fleet, GpuId, Instant, Job, JobId, PerformanceModel, Split, Telemetry,
     TimedEvent, TypeId,
 };
-pub use clock::{Clock, wait};
+pub use clock::{Clock, processor_time, wait};
 pub use process::{Ending, Launch, Output, Process, SAVED, guard, shim};
 pub use progress::Progress;
 pub use stopping::Level;
