@@ -94,6 +94,25 @@ fn parts_of_a_node_that_one_queue_leaves_are_cells_of_others() {
     assert_eq!(starts(3, 4, &[("a", 6), ("b", 6)], &jobs)[3], 3.0);
 }
 
+/// A job that never fits what its cluster owns has no guarantee, whatever its priority: it is not started before one that has and evicts it.
+#[test]
+fn what_has_no_guarantee_comes_after_what_has() {
+    let starts = |own: u32, jobs: &[(&str, u32, u32, i32)]| {
+        let job = |(queue, at, gpus, priority): &(&str, u32, u32, i32)| {
+            format!("Job(submit: \"{at}s\", gpus: {gpus}, queue: {queue:?}, priority: {priority}, duration: \"10s\")")
+        };
+        let spec = format!(
+            "Experiment(title: \"hived\", fleet: Model(nodes: 1, gpus: 4, kind: \"g\", speed: 1.0), workload: Jobs([{}]), \
+             queues: [Queue(name: \"a\", guaranteed: {own}), Queue(name: \"b\", guaranteed: 2)], policies: [Policy(name: \"hived\")])",
+            jobs.iter().map(job).collect::<Vec<_>>().join(", ")
+        );
+        let (_, rows) = results::<JobRecord>(&planned(&spec).unwrap_or_else(|error| panic!("{error}")));
+        rows.iter().map(|row| row.first_start_s.map_or(f64::NAN, Seconds::f64)).collect::<Vec<f64>>()
+    };
+    assert_eq!(starts(1, &[("a", 0, 4, 1), ("b", 0, 2, 0)]), [10.0, 0.0]);
+    assert_eq!(starts(2, &[("a", 0, 4, 0), ("a", 5, 3, 0), ("b", 10, 2, 0)]), [0.0, 20.0, 10.0]);
+}
+
 #[needs("data:hived")]
 #[test]
 fn groups_of_the_design_example_go_where_they_were_published() {

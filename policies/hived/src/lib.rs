@@ -130,8 +130,11 @@ impl Policy for Hived {
     }
 
     fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
-        let own = self.group(job, cluster).map_or("its queue".into(), |group| group.cluster);
-        Reason::Policy(match job.priority < 0 {
+        let (own, priority) = match self.group(job, cluster) {
+            Some(group) => (group.cluster, group.priority),
+            None => ("its queue".into(), job.priority),
+        };
+        Reason::Policy(match priority < 0 {
             true => "no GPUs are left that no virtual cluster uses, near enough to each other".into(),
             false => format!("{own} has no cells left for it that jobs of its own or a higher priority do not use"),
         })
@@ -163,7 +166,9 @@ impl Hived {
     /// A job waits.
     fn wait(&mut self, job: &Job, cluster: &Cluster) {
         let like = self.group(job, cluster).map(|group| Group { id: 0, fixed: false, ..group });
-        let line = (Reverse(job.priority), like);
+        // One that has no guarantee comes after all that have, whatever its own priority: none starts before one that evicts it.
+        let priority = like.as_ref().map_or(job.priority, |group| group.priority);
+        let line = (Reverse(priority), like);
         self.new.insert(line.clone());
         self.waiting.entry(line).or_default().insert(job.id);
     }
