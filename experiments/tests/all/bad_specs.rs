@@ -150,6 +150,11 @@ fn what_cannot_work_is_found_before_it_runs() {
                 .replace("load: 0.5)", "load: 0.5), queues: {\"a\": 1}"),
             "`victims` of kai-like needs to be told progress: reveal it",
         ),
+        (
+            base("Policy(name: \"kai-like\", with: {\"usage\": {\"b\": 0.5}})", "queues: [Queue(name: \"a\")]")
+                .replace("load: 0.5)", "load: 0.5), queues: {\"a\": 1}"),
+            "`usage`: no queue is called \"b\"",
+        ),
         (base(fifo, &claim("Between(5, 1)")), "the smaller first"),
         (base(fifo, &claim("AtMost(NaN)")), "the smaller first"),
         (base(fifo, &claim("AtMost(1)").replace("jct_mean_s", "jct_men_s")), "did you mean `jct_mean_s`?"),

@@ -34,6 +34,24 @@ fn what_has_just_started_is_taken_back_after_the_least_run() {
     assert_eq!(starts(", with: {\"least_run\": 20}"), [0.0, 20.0]);
 }
 
+/// Of eight GPUs that none is guaranteed each queue has a half; one that has had three quarters of the cluster lately has a quarter of them.
+#[test]
+fn a_queue_that_has_used_more_has_less_of_what_none_is_guaranteed() {
+    let at_once = |with: &str| {
+        let job = |queue: &str| format!("Job(submit: \"0s\", gpus: 1, duration: \"10s\", queue: {queue:?}),").repeat(8);
+        let text = format!(
+            "Experiment(title: \"queues\", fleet: Model(nodes: 1, gpus: 8, kind: \"g\", speed: 1.0), workload: Jobs([{}{}]), \
+             queues: [Queue(name: \"a\"), Queue(name: \"b\")], policies: [Policy(name: \"kai-like\"{with})])",
+            job("a"),
+            job("b")
+        );
+        let (_, rows) = results::<JobRecord>(&planned(&text).unwrap_or_else(|error| panic!("{error}")));
+        rows[..8].iter().filter(|row| row.first_start_s.map(Seconds::f64) == Some(0.0)).count()
+    };
+    let used = |more: &str| format!(", with: {{\"usage\": {{\"a\": 0.75, \"b\": 0.25}}{more}}}");
+    assert_eq!([at_once(""), at_once(&used("")), at_once(&used(", \"k\": 0"))], [4, 2, 4]);
+}
+
 #[test]
 fn jobs_move_so_that_one_finds_its_gpus_on_one_node() {
     let job = |at: u32, gpus: u32, duration: u32, more: &str| {

@@ -4,7 +4,7 @@
 //! queues below their fair share reclaim GPUs from those above it, and lets jobs of a higher priority preempt jobs of a lower one
 //! in their own queue. Source: KAI's rules (commit d5bc503; the fairness of a reclaim as read at 45103d4). Otherwise than KAI: GPUs alone are
 //! shared out; a job's turn to preempt comes with its turn to reclaim, not after all reclaims; nothing is reclaimed in a call in which jobs move to
-//! make room, and those of one GPU or of parts ask for no room; usage over time is not looked at; GPUs are reclaimed also where KAI leaves them (`rounds.rs` has the case).
+//! make room, and those of one GPU or of parts ask for no room; what queues have used lately does not change during a run; GPUs are reclaimed also where KAI leaves them (`rounds.rs` has the case).
 
 mod consolidate;
 mod division;
@@ -24,7 +24,7 @@ use consolidate::Consolidation;
 use reclaim::{Order, Victims};
 use sandtable_policy::driver::needed;
 use sandtable_queues::{Eviction, Protected, Waiting};
-use shares::{Shares, Turn};
+use shares::{Shares, Turn, Usage};
 
 /// The policy.
 pub struct KaiLike {
@@ -38,6 +38,7 @@ pub struct KaiLike {
     victims: Victims,
     eviction: Eviction,
     consolidation: Consolidation,
+    usage: Usage,
 }
 
 impl Policy for KaiLike {
@@ -64,6 +65,8 @@ impl Policy for KaiLike {
                 Protected::PARAM,
                 Victims::PARAM,
                 Eviction::PARAM,
+                Usage::PARAMS[0],
+                Usage::PARAMS[1],
             ],
         }
     }
@@ -85,6 +88,7 @@ impl Policy for KaiLike {
             victims,
             eviction: Eviction::of(config),
             consolidation: Consolidation::new(config.number("consolidate")),
+            usage: Usage::new(config, setup)?,
         })
     }
 
@@ -105,7 +109,7 @@ impl Policy for KaiLike {
         if self.waiting.is_empty() {
             return Ok(());
         }
-        let shares = Shares::of(cluster);
+        let shares = Shares::of(cluster, &self.usage);
         self.protected.begin(cluster);
         for id in self.consolidation.arrive(cluster, place) {
             self.waiting.forget(cluster.job(id));
