@@ -46,13 +46,16 @@ class Ron(str):
     """A value of a spec as RON writes it, such as `Ron("Poisson(load: 1.2)")`; for `set` and `sweep`."""
 
 
+_EVERY_RUN = re.compile(r"^(.*: \d+ cells?, \d+ cached, \d+ threads?|semantics: .*|\d+ cells? executed; results in .*)\n", re.M)
+
+
 class SandtableError(Exception):
     """The command failed: its exit code, and what it said, which has the place of the mistake."""
 
     def __init__(self, code: int, stderr: str) -> None:
         ended = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        # What a command that is ended said before is not why.
-        said = stderr.strip()
+        # What a command that is ended said before is not why, nor is what it says of every run.
+        said = _EVERY_RUN.sub("", stderr).strip()
         super().__init__(f"sandtable {ended}\n{said}".strip() if code < 0 or not said else said)
         self.code = code
         self.stderr = stderr
@@ -121,6 +124,15 @@ def quoted(text: str) -> str:
     return _ESCAPE.sub(lambda of: f"\\u{{{of[1] or code[of[2]]}}}", json.dumps(text, ensure_ascii=False))
 
 
+def known_to_json(of: Any) -> Any:
+    """What JSON has for a value that it does not know: numbers and arrays of numpy, and paths."""
+    if isinstance(of, os.PathLike):
+        return os.fspath(of)
+    if hasattr(of, "tolist"):
+        return of.tolist()
+    raise TypeError(f"expected what JSON has, or numpy's numbers and arrays, or a path, found a {type(of).__name__}")
+
+
 def value(path: str, of: Any) -> str:
     """A value as `--set` takes it."""
     if isinstance(of, str):
@@ -129,7 +141,12 @@ def value(path: str, of: Any) -> str:
         return str(of) if isinstance(of, Ron) or plain else quoted(of)
     if of is None:
         return "None"
-    return json.dumps(of, allow_nan=False)
+    if isinstance(of, os.PathLike):
+        return value(path, os.fspath(of))
+    try:
+        return json.dumps(of, allow_nan=False, default=known_to_json)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{path}: {error}") from None
 
 
 def rows(lines: str) -> list[dict[str, Any]]:
@@ -175,13 +192,17 @@ class Asked:
         policies: "os.PathLike[str] | str | None" = None,
         store: "os.PathLike[str] | str | None" = None,
     ) -> None:
-        self.text = json.dumps(spec, allow_nan=False) if isinstance(spec, Mapping) else None
+        self.text = json.dumps(spec, allow_nan=False, default=known_to_json) if isinstance(spec, Mapping) else None
         self.spec = "-" if isinstance(spec, Mapping) else os.fspath(spec)
         self.words: list[str] = []
         for path, one in (set or {}).items():
             self.words += ["--set", f"{path}={value(path, one)}"]
         for path, several in (sweep or {}).items():
+            if isinstance(several, str) or not hasattr(several, "__iter__"):
+                raise TypeError(f"sweep: expected a list of values of {path}, found {several!r}")
             self.words += ["--sweep", f"{path}={','.join(value(path, one) for one in several)}"]
+        if not isinstance(only, (str, tuple)) and not only:
+            raise ValueError("only: no policy is named")
         if only:
             self.words += ["--only", only if isinstance(only, str) else ",".join(only)]
         if test:

@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import tempfile
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, TypeVar
 
-from ._command import Asked, SandtableError, Spec, command
+from ._command import Asked, SandtableError, Spec, command, known_to_json
 
 if TYPE_CHECKING:
     from ._command import Asking, Scoring, Unpack
@@ -21,7 +22,7 @@ _AT_A_TIME = 32
 
 
 class Scorer:
-    """`sandtable score` as a process that stays: candidates are compiled and traces drawn once.
+    """`sandtable score` as a process that stays: candidates are compiled and traces drawn once. Several threads may ask it.
 
     with Scorer("spec.ron", baseline="fifo") as scorer:
         scorer.score(source="def key(job, c): return job.gpus")
@@ -45,6 +46,7 @@ class Scorer:
         words += ["-j", str(threads)] if threads else []
         self._words, self._text = words, of.text
         self._process: subprocess.Popen[str] | None = None
+        self._writes, self._reads, self._closed = threading.Lock(), threading.Lock(), False
         # Numbers are never given twice: an answer that is of no open request is of one that was given up.
         self._number = 0
         self._open: set[int] = set()
@@ -52,6 +54,8 @@ class Scorer:
         self._begin()
 
     def _begin(self) -> None:
+        if self._closed:
+            raise SandtableError(1, "the scorer was closed before this was asked")
         if self._process is None:
             self._said = tempfile.TemporaryFile("w+", encoding="utf-8")
             self._process = subprocess.Popen(
@@ -89,12 +93,15 @@ class Scorer:
                 own = words.pop("id", place)
                 if "with_" in words:
                     words["with"] = words.pop("with_")
-                number = self._number
-                line = json.dumps({"id": number, **words}, allow_nan=False)
-                self._guarded(lambda: self._ask(line))
-                self._number += 1
-                self._open.add(number)
-                asked[number] = own
+                text = json.dumps(words, allow_nan=False, default=known_to_json)
+                with self._writes:
+                    number = self._number
+                    line = f'{{"id": {number}, {text[1:]}' if words else f'{{"id": {number}}}'
+                    self._number += 1
+                    # Another thread may read the answer before this one looks.
+                    self._open.add(number)
+                    asked[number] = own
+                    self._guarded(lambda: self._ask(line))
                 if len(asked) >= _AT_A_TIME:
                     yield self._answer(asked)
             while asked:
@@ -116,20 +123,25 @@ class Scorer:
 
     def _answer(self, asked: dict[int, Any]) -> dict[str, Any]:
         """The next answer to one of these."""
-        ready = next((number for number in asked if number in self._early), None)
-        while ready is None:
-            if self._process is None or self._process.stdout is None or self._open.isdisjoint(asked):
-                raise SandtableError(1, "the scorer was ended while this was asked")
-            line = self._guarded(self._process.stdout.readline)
-            if not line:
-                raise self._failed()
-            answer: dict[str, Any] = json.loads(line)
-            number = answer["id"]
-            if number in self._open:
-                self._early[number] = answer
-            ready = number if number in asked else None
-        self._open.discard(ready)
-        return {**self._early.pop(ready), "id": asked.pop(ready)}
+        while True:
+            # A line at a time: it may be what another thread waits for.
+            with self._reads:
+                ready = next((number for number in asked if number in self._early), None)
+                if ready is not None:
+                    self._open.discard(ready)
+                    return {**self._early.pop(ready), "id": asked.pop(ready)}
+                self._read(asked)
+
+    def _read(self, asked: dict[int, Any]) -> None:
+        """Takes the next answer in, whoever asked."""
+        if self._process is None or self._process.stdout is None or self._open.isdisjoint(asked):
+            raise SandtableError(1, "the scorer was ended while this was asked")
+        line = self._guarded(self._process.stdout.readline)
+        if not line:
+            raise self._failed()
+        answer: dict[str, Any] = json.loads(line)
+        if answer["id"] in self._open:
+            self._early[answer["id"]] = answer
 
     def _failed(self) -> SandtableError:
         assert self._process is not None
@@ -157,7 +169,8 @@ class Scorer:
                 pass
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process: it answers nothing more."""
+        self._closed = True
         self._end()
 
     def __enter__(self) -> "Scorer":

@@ -197,6 +197,14 @@ class Environments(unittest.TestCase):
         env.close()
         env.close()
 
+    def test_numbers_of_numpy_are_numbers(self) -> None:
+        spec = {**SPEC, "fleet": {"Model": {"nodes": numpy.int64(1), "gpus": 4, "kind": "T4"}}}
+        self.assertEqual(len(st.plan(spec, sweep={"fleet.nodes": numpy.arange(1, 4)}, only="fifo")), 9)
+        with st.Scorer(SPEC, store="store") as scorer:
+            source = "def key(job, c): return job.gpus * params['w'][1]"
+            answer = scorer.score(source=source, with_={"params": {"w": numpy.array([0.0, -1.0])}})
+            self.assertTrue(answer["ok"], answer)
+
     def test_what_can_not_be_is_refused(self) -> None:
         env = self.make()
         with self.assertRaises(gymnasium.error.ResetNeeded):
@@ -208,6 +216,14 @@ class Environments(unittest.TestCase):
             env.unwrapped.step(17)
         # The episode goes on.
         env.unwrapped.step(16)
+        # A first `reset` that is refused leaves nothing behind.
+        first = self.make()
+        with self.assertRaisesRegex(st.SandtableError, "seed 2 is one of the spec's"):
+            first.reset(seed=2)
+        first.reset(seed=1000)
+        first.step(first.unwrapped.slots)
+        with self.assertRaisesRegex(TypeError, "expected a list of names, found the text 'gpus'"):
+            self.make(inputs="gpus")
         self.make(allow_test_seeds=True).reset(seed=2)
         with self.assertRaisesRegex(ValueError, "expected free, queue, nodes before those of jobs, found gpus, free"):
             environments.Network(["gpus", "free"], 4, "relu", [([[1, 1]], [0])])

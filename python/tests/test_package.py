@@ -8,7 +8,9 @@ import signal
 import tempfile
 import unittest
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import sandtable_sched as st
 
@@ -62,6 +64,28 @@ class Package(unittest.TestCase):
         self.assertIn("line 1, column 25", str(failed.exception))
         with self.assertRaises(ValueError):
             st.run(SPEC, store="store").summary("table")
+
+    def test_errors_say_why_and_nothing_else(self) -> None:
+        broken = st.script("def key(job, c): return job.nonsense", "broken")
+        with self.assertRaises(st.PolicyFailed) as failed:
+            st.run({**SPEC, "policies": [broken]}, store="store")
+        said = str(failed.exception)
+        self.assertIn("nonsense", said)
+        for of_every_run in ("semantics: ", "cached, ", "executed; results"):
+            self.assertNotIn(of_every_run, said)
+            self.assertIn(of_every_run, failed.exception.stderr)
+        with self.assertWarnsRegex(st.SandtableWarning, "without a `test` it is not cut"):
+            st.run({**SPEC, "policies": [{"name": "fifo"}]}, store="store", test=True)
+        for asked, why in (
+            ({"sweep": {"policies.fifo.with.backfill": "skip"}}, "sweep: expected a list of values"),
+            ({"sweep": {"workload.jobs": 50}}, "sweep: expected a list of values"),
+            ({"set": {"workload.jobs": object()}}, "workload.jobs: expected what JSON has"),
+        ):
+            with self.assertRaisesRegex(TypeError, why):
+                st.plan(SPEC, **asked)
+        with self.assertRaisesRegex(ValueError, "only: no policy is named"):
+            st.run(SPEC, only=[], store="store")
+        self.assertEqual(len(st.plan(SPEC, set={"workload.jobs": 10}, policies=Path("."))), 6)
 
     def test_texts_are_texts_in_parameters(self) -> None:
         shown = st.script("def key(job, c): fail(str(params))", "shown", params={"mode": 1})
@@ -199,8 +223,24 @@ class Package(unittest.TestCase):
             first, second = scorer.scores([{"source": source("")}] * 3), scorer.scores([{"source": source("-")}] * 3)
             pairs = [(a["score"], b["score"]) for a, b in zip(first, second)]
             self.assertEqual(pairs, [(truth[""], truth["-"])] * 3)
+            # Four threads, each of which gets its own answers.
+            def ask(sign: str) -> list[float]:
+                return [scorer.score(source=source(sign))["score"] for _ in range(8)]
+
+            with ThreadPoolExecutor(4) as threads:
+                for sign, scores in zip(["", "-"] * 2, threads.map(ask, ["", "-"] * 2)):
+                    self.assertEqual(scores, [truth[sign]] * 8)
+            # Whatever can't be read in a request, it has an answer.
+            deep: Any = []
+            for _ in range(200):
+                deep = [deep]
+            for wrong in ({"source": "# \ud83d"}, {"jobs": 10**400}, {"policy": "fifo", "with": {"x": deep}}):
+                answer = scorer.score(**wrong)
+                self.assertEqual((answer["ok"], answer["fault"]), (False, "request"), answer)
             kept = scorer.score(policy="fifo", keep=True)
             self.assertTrue(kept["ok"] and list(Path("store/cells").rglob(kept["cells"][0])), kept)
+        with self.assertRaisesRegex(st.SandtableError, "was closed before this was asked"):
+            scorer.score(policy="fifo")
 
     def test_candidates_are_scored_by_one_process(self) -> None:
         spec = 'Experiment(title: "t", fleet: Model(nodes: 1, gpus: 4, kind: "T4"), workload: Generate(jobs: 80, arrivals: AtOnce), policies: [Policy(name: "fifo")], seeds: Range(0, 2))'

@@ -160,7 +160,7 @@ pub(crate) fn expand_noting(spec: &Path, options: &Options) -> Result<Plan, Erro
 /// Says that a spec without a `test` is not cut for one.
 pub(crate) fn note_uncut(spec: &Path, options: &Options, source: &Source) -> Result<(), Error> {
     if options.test && source.parse()?.test.is_empty() {
-        crate::ui::note(&format!("{}: without a `test` it is not cut: all of it is meant", spec.display()));
+        crate::ui::note(&format!("warning: {}: without a `test` it is not cut: all of it is meant", spec.display()));
     }
     Ok(())
 }

@@ -20,7 +20,10 @@ fn with_package(folder: &Path, args: &[&str]) -> Output {
     // What is installed for the tests stays in reach.
     let others = option_env!("PYTHONPATH").map_or_else(String::new, |others| format!(":{others}"));
     command.env("PYTHONPATH", format!("{}{others}", root().join("python").display()));
-    command.env("SANDTABLE", env!("CARGO_BIN_EXE_sandtable"));
+    let built = Path::new(env!("CARGO_BIN_EXE_sandtable"));
+    command.env("SANDTABLE", built);
+    let folders = built.parent().map_or_else(String::new, |folder| format!("{}:", folder.display()));
+    command.env("PATH", folders + env!("PATH"));
     command.output().expect("Python runs")
 }
 
@@ -43,15 +46,41 @@ fn passes(program: &str, args: &[&str]) -> String {
     check(&with_package(folder.path(), &[&[program.as_str()], args].concat()))
 }
 
-/// What the blocks of a page print, one after the other.
-fn blocks_of(page: &str, folder: &Path) -> String {
+/// What the blocks of a page print, one after the other, and then a program behind them.
+fn blocks_and(page: &str, folder: &Path, more: &str) -> String {
     let page = std::fs::read_to_string(root().join(page)).expect("the page");
     let mut blocks = String::new();
     for part in page.split("```python\n").skip(1) {
         blocks.push_str(part.split("```").next().unwrap_or_default());
     }
-    std::fs::write(folder.join("page.py"), blocks).expect("written");
+    std::fs::write(folder.join("page.py"), blocks + more).expect("written");
     check(&with_package(folder, &["page.py"]))
+}
+
+fn blocks_of(page: &str, folder: &Path) -> String {
+    blocks_and(page, folder, "")
+}
+
+#[needs("tool:python3")]
+#[test]
+fn the_block_of_the_readme_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = blocks_of("README.md", folder.path());
+    assert!(said.contains("jct_mean_s"), "{said}");
+}
+
+#[needs("tool:python3")]
+#[test]
+fn an_evaluator_as_its_page_has_it_scores_programs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let spec = "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 4, kind: \"T4\"), workload: Generate(jobs: 20, arrivals: AtOnce), policies: [Policy(name: \"fifo\")])";
+    std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
+    std::fs::write(folder.path().join("good.star"), "def key(job, c): return job.gpus").expect("written");
+    std::fs::write(folder.path().join("bad.star"), "def key(job, c): return nothing").expect("written");
+    let more = "for name in ('good.star', 'bad.star'): print(evaluate(name)['combined_score'])\nSCORE.stdin.close(); SCORE.wait()\n";
+    let said = blocks_and("docs/src/score.md", folder.path(), more);
+    let scores: Vec<f64> = said.lines().map(|line| line.parse().expect("a score")).collect();
+    assert!(matches!(scores[..], [good, bad] if bad < good && good < 0.0), "{said}");
 }
 
 #[needs("tool:python3", "python:gymnasium")]

@@ -31,6 +31,13 @@ const COMPILED: usize = 8;
 /// Settings under which the baseline's results are kept.
 const BASELINES: usize = 64;
 
+/// The name of a request that is wrong.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    id: Value,
+}
+
 /// What is asked.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -191,8 +198,8 @@ impl Scorer {
         let request = match request {
             Ok(request) => request,
             Err(error) => {
-                // Its id is in the answer, where that much can be read.
-                let id = serde_json::from_str::<Value>(line).map_or(Value::Null, |of| of["id"].clone());
+                // Its id is in the answer, whatever is wrong with the rest of it: who asked waits for that.
+                let id = serde_json::from_str::<Named>(line).map_or(Value::Null, |of| of.id);
                 return refused(&id, &NoScore::request(&error));
             }
         };
