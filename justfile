@@ -79,6 +79,8 @@ figures:
     cargo run --release -- run --check --allow-inconclusive --expected experiments/expected-failures.ron experiments/specs/horus2022/measured.ron experiments/specs/horus2022/batch.ron experiments/specs/horus2022/predictors.ron
     cargo run --release -- run --check --allow-inconclusive --expected experiments/expected-failures.ron experiments/specs/deepboot2023/*.ron
     cargo run --release -- run --check --allow-inconclusive --expected experiments/expected-failures.ron experiments/specs/sharing/lucid.ron experiments/specs/sia2023/one-type.ron
+    cargo run --release -- run --check --allow-inconclusive --expected experiments/expected-failures.ron experiments/specs/shockwave2023/*.ron experiments/specs/elasticflow2023/*.ron experiments/specs/fgd2023/*.ron experiments/specs/muri2022/*.ron
+    cargo run --release -- run --check --allow-inconclusive --expected experiments/expected-failures.ron experiments/specs/chronus2021/*.ron experiments/specs/hived2020/*.ron experiments/specs/queues/*.ron
     # A quarter of an hour; its table is committed beside it.
     cargo run --release -- run --check --allow-inconclusive --expected experiments/expected-failures.ron experiments/specs/pollux2021/published.ron > experiments/specs/pollux2021/published.txt
 
