@@ -154,8 +154,8 @@ impl Workload {
             (Abilities::PARTS, any(&|asked| asked.part.is_some(), &Drawn::asks_for_parts)),
             (
                 Abilities::CPU_JOBS,
-                // Those of a cluster as it is run, and stay where they are, unless a node fails.
-                (self.state.is_none() || fleet.failures.is_some())
+                // Those of a cluster that run stay where they are, unless a node fails.
+                (self.state.as_ref().is_none_or(|state| state.has_cpu_jobs()) || fleet.failures.is_some())
                     && any(&|asked| asked.gpus == 0, &|drawn| drawn.gpus.get(&0).is_some_and(|weight| *weight > 0.0)),
             ),
             (Abilities::QUEUES, fleet.limits_queues()),

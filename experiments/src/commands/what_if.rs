@@ -83,7 +83,7 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
     let set = args.set.iter().map(pair).collect::<Result<_, _>>()?;
     let options = Options { set, policies: args.policies.clone(), ..Options::default() };
     let known = (&state, args.asked.adds_hosts());
-    let spec = |hosts| args.asked.spec(&args.state, &state, hosts);
+    let spec = |hosts: hosts::Hosts| args.asked.spec(&args.state, &state, hosts);
     let (plan, left_out) = hosts::planned("what-if.ron", known, &options, spec)?;
     left_out.iter().for_each(|why| ui::note(why));
     if args.print_spec {

@@ -75,7 +75,12 @@ impl Policy for SlurmBackfill {
         About {
             name: "slurm-backfill",
             about: "Slurm's main scheduler and its backfill: plans by time limits on whole nodes at each tick (a reconstruction from its schedules)",
-            uses: Abilities::TIMERS | Abilities::SHAPE | Abilities::HOST | Abilities::QUEUES | Abilities::PREEMPT,
+            uses: Abilities::TIMERS
+                | Abilities::SHAPE
+                | Abilities::HOST
+                | Abilities::QUEUES
+                | Abilities::PREEMPT
+                | Abilities::CPU_JOBS,
             needs: Knowledge::REMAINING,
             params: &PARAMS,
         }
@@ -317,7 +322,7 @@ impl SlurmBackfill {
         let mut nodes: Vec<usize> = job.held.iter().map(|gpu| cluster.node(*gpu) as usize).collect();
         nodes.sort_unstable();
         let with_gpus = nodes.chunk_by(|a, b| a == b).map(|of| (of[0], Part::of_job(job, of.len() as u32)));
-        let without = job.node.map(|node| (node as usize, Part { gpus: 0, ..Part::of_job(job, 1) }));
+        let without = job.node.map(|node| (node as usize, Part::without_gpus(job)));
         with_gpus.chain(without).filter(|(node, _)| cluster.is_up(*node as u32)).collect()
     }
 
@@ -420,6 +425,9 @@ impl SlurmBackfill {
         }
         let mut gpus: Vec<GpuId> = Vec::new();
         for (node, part) in on {
+            if part.gpus == 0 {
+                return cluster.start_on(job, *node as u32);
+            }
             let node = &self.nodes[*node];
             let free = (node.first_gpu..node.first_gpu + node.gpus).filter(|gpu| cluster.is_free(*gpu));
             gpus.extend(free.take(part.gpus as usize));

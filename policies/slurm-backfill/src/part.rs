@@ -34,6 +34,11 @@ impl Part {
         Part { gpus, cpu: of(job.host.cpu_milli), memory: of(job.host.memory_mib) }
     }
 
+    /// What a job without GPUs takes of its node.
+    pub fn without_gpus(job: &Job) -> Part {
+        Part { gpus: 0, ..Part::of_job(job, 1) }
+    }
+
     /// All of a node.
     pub fn of_all(node: &Node) -> Part {
         let known = |amount: u32| if amount == 0 { Part::PLENTY } else { i64::from(amount) };
@@ -107,6 +112,9 @@ impl Need {
     /// The nodes that a job asks for. Without a shape it takes as large parts of nodes as there are enough of, those that are down counted: they come back.
     pub fn of(nodes: &[Node], job: &Job) -> Need {
         let types = job.gpu_types.to_vec();
+        if job.gpus == 0 {
+            return Need { nodes: 1, each: Part::without_gpus(job), rest: Part::default(), types };
+        }
         let most = |node: &Node| {
             let of = |has: u32, asked: u32| match (has, asked) {
                 (0, _) | (_, 0) => node.gpus,
@@ -140,7 +148,7 @@ impl Need {
 pub struct Nodes {
     /// What is free of each.
     pub free: Vec<Part>,
-    /// All of it; without GPUs: it is down, or left out.
+    /// All of it; nothing: it is down, or left out.
     pub all: Vec<Part>,
     /// Their type.
     pub types: Vec<GpuTypeId>,
@@ -164,12 +172,14 @@ impl Nodes {
                 (self.free[node], self.all[node]) = (Part::default(), Part::default());
             }
         }
-        self.all.iter().any(|all| all.gpus > 0)
+        self.all.iter().any(|all| *all != Part::default())
     }
 
     /// Gives parts back, of nodes that are not left out.
     pub fn give_back(&mut self, on: &[(usize, Part)]) {
-        on.iter().filter(|(node, _)| self.all[*node].gpus > 0).for_each(|(node, part)| self.free[*node] += *part);
+        on.iter()
+            .filter(|(node, _)| self.all[*node] != Part::default())
+            .for_each(|(node, part)| self.free[*node] += *part);
     }
 
     /// Takes parts.

@@ -93,7 +93,7 @@ impl State {
 }
 
 impl Modelling<'_> {
-    /// A job that has no GPU: where it runs it has CPU and memory of nodes until it ends; no policy starts one that waits. On several nodes it is one of the model on each.
+    /// A job that has no GPU and runs: it has CPU and memory of nodes until it ends. On several nodes it is one of the model on each.
     pub(super) fn without_gpus(&mut self, job: &StateJob) -> Result<(), String> {
         let runs = matches!(job.state, JobState::Running | JobState::Ending);
         let on: BTreeSet<&str> = job.on.iter().map(|on| on.node.as_str()).collect();

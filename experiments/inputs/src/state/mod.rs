@@ -2,6 +2,7 @@
 
 mod changes;
 mod check;
+mod cpu_jobs;
 mod dependencies;
 pub mod document;
 mod hosts;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_hardware::{Duration, HostResources, Instant, SECOND};
 
+use super::cpu_jobs::CpuQueues;
 use super::dependencies::{Dependent, Others};
 use super::document::{NodeState, SharingMode, SourceKind, State, StateNode, StateQueue};
 use super::jobs::{JobState, StateJob, Why, WhyCode};
@@ -104,7 +105,7 @@ pub const QUOTA: &str = "jobs that wait for a quota, which start as others";
 
 /// Jobs of which what they wait for is not in the model.
 pub(super) const WAITS_FOR_OTHERS: &str = "jobs that wait for others that are not in the model";
-/// Jobs that are not modelled where CPU and memory are not, or where they wait.
+/// Jobs that are not modelled where CPU and memory are not, or where they wait and the policy does not start such jobs.
 pub(super) const WITHOUT_GPUS: &str = "jobs without GPUs";
 
 /// How running jobs are taken whose place is not told, or is on nodes that take no jobs.
@@ -127,7 +128,15 @@ impl State {
     /// # Errors
     /// Jobs without a limit where none is given for them; GPUs that are shared.
     pub fn modelled(&self, run_times: RunTimes) -> Result<Modelled, String> {
-        let mut all = self.with_nodes(run_times);
+        self.modelled_with(run_times, false)
+    }
+
+    /// What a model goes on from, in which jobs without GPUs that wait for one node are too, if `cpu_jobs`.
+    ///
+    /// # Errors
+    /// As of [`State::modelled`].
+    pub fn modelled_with(&self, run_times: RunTimes, cpu_jobs: bool) -> Result<Modelled, String> {
+        let mut all = Modelling { cpu_jobs: cpu_jobs.then(|| self.cpu_queues()), ..self.with_nodes(run_times) };
         let there = || self.jobs.iter().filter(|job| job.state != JobState::Ended);
         there().for_each(|job| all.take_named(job));
         all.take_parts(there());
@@ -180,6 +189,7 @@ impl State {
         let mut all = Modelling {
             state: self,
             run_times,
+            cpu_jobs: None,
             defaults: self.defaults(),
             ranks: Ranks::of(self),
             nodes: BTreeMap::new(),
@@ -207,6 +217,8 @@ impl State {
 pub(super) struct Modelling<'a> {
     pub(super) state: &'a State,
     run_times: RunTimes,
+    /// Where jobs without GPUs may be, where those that wait are in the model.
+    cpu_jobs: Option<CpuQueues<'a>>,
     /// The limits of jobs that say none, by queue.
     defaults: BTreeMap<&'a str, f64>,
     /// Priorities as whole numbers.
@@ -307,7 +319,9 @@ impl<'a> Modelling<'a> {
     }
 
     fn job(&mut self, job: &'a StateJob) -> Result<(), String> {
-        if job.gpus == 0 {
+        let waits = self.cpu_jobs.as_ref().is_some_and(|queues| queues.waits(job));
+        // One that may run for ever is no reason to ask for a limit.
+        if job.gpus == 0 && !(waits && self.limit(job).is_ok()) {
             return self.without_gpus(job);
         }
         let left_out = match job.state {
@@ -350,7 +364,10 @@ impl<'a> Modelling<'a> {
         row.gpus_per_node = each.filter(divides).unwrap_or(0);
         row.share = job.share().unwrap_or(row.share);
         row.kinds.retain(|kind| self.kinds.contains(kind.as_str()));
-        let kept = row.gpus_per_node > 0 || job.gpus == 1;
+        if job.gpus == 0 {
+            row.host = self.host(job.cpus, job.ram_mib);
+        }
+        let kept = row.gpus_per_node > 0 || job.gpus <= 1;
         self.asks(job, job.nodes.is_none() || kept);
         self.keep(job, row, Duration::ZERO);
         Ok(())

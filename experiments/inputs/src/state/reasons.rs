@@ -171,12 +171,9 @@ impl Room<'_> {
     /// How often GPUs count among the free ones of a node for which there is CPU and memory too.
     fn times(&self, node: usize) -> u32 {
         let ((each, most), (asked, all)) = (self.each, self.asked);
-        let gpus = self.of.nodes[node].host.most_gpus(
-            self.free.taken[node],
-            asked,
-            all,
-            self.free.with_room(node, self.share),
-        );
+        // A job without GPUs counts as one of one GPU, of which a node that takes jobs has one.
+        let free = if all == 0 { u32::from(!self.free.closed[node]) } else { self.free.with_room(node, self.share) };
+        let gpus = self.of.nodes[node].host.most_gpus(self.free.taken[node], asked, all.max(1), free);
         (gpus / each).min(most)
     }
 
@@ -224,6 +221,7 @@ impl Reasons<'_> {
     fn find(&self, row: &Row) -> Option<Waits> {
         let kinds: Vec<&str> = self.kinds.iter().copied().filter(|kind| suits(row, kind)).collect();
         let (each, need) = match row.gpus_per_node {
+            0 if row.gpus == 0 => ((1, 1), 1),
             0 => ((1, u32::MAX), row.gpus),
             each => ((each, 1), row.gpus / each),
         };
@@ -244,6 +242,7 @@ impl Reasons<'_> {
         let (free, most, kind) = kinds.iter().map(|kind| (free(kind), most(kind), *kind)).max()?;
         let [cpu, memory, none] = parts_of(row.host);
         let (code, text) = match best {
+            None if row.gpus == 0 => ("never", "no node has as much CPU and memory as it asks for".to_string()),
             None if kinds.iter().any(|kind| self.after(room(kind, none), need).is_some()) => {
                 ("never", format!("{} GPUs with as much CPU and memory as it asks for are not there", row.gpus))
             }
@@ -255,6 +254,10 @@ impl Reasons<'_> {
                     (false, _) => ("no-free-cpus", "CPUs"),
                 };
                 let there = match row.share {
+                    _ if row.gpus == 0 => {
+                        let text = format!("no node has {what} for it free");
+                        return Some(Waits { code, text, after: best.map_or_else(Vec::new, |(.., after)| after) });
+                    }
                     Job::WHOLE => format!("{free} GPUs free"),
                     share => format!("{} GPUs with {share} thousandths free", room(kind, none).count),
                 };

@@ -29,7 +29,8 @@ pub fn recorded_starts(from: Duration, path: &Path, bytes: &[u8]) -> Result<BTre
         let start = |job: &super::jobs::StateJob| Some((job.id.clone(), Begun::on(job.started_s? + after, job)));
         return Ok(later.jobs.iter().filter_map(start).collect());
     }
-    let trace = trace::of_bytes(path, bytes, trace_format(bytes), &trace::Options::default())?;
+    let options = trace::Options { times_only: true, ..trace::Options::default() };
+    let trace = trace::of_bytes(path, bytes, trace_format(bytes), &options)?;
     let origin = trace.account.origin.or_else(|| trace.imported.as_ref()?.1.origin);
     let Some(origin) = origin else {
         let error = Error::usage(format!("{}: its times have no date", path.display()));

@@ -26,7 +26,7 @@ pub struct Options {
     pub throughputs: Option<PathBuf>,
     /// For [`TraceFormat::Openb`](super::TraceFormat::Openb) and [`TraceFormat::Csv`](super::TraceFormat::Csv): also jobs that ask for no GPU, which take CPU and memory of one node.
     pub cpu_jobs: bool,
-    /// Only how long jobs took is asked, of those that asked for no GPU too: for the formats above and [`TraceFormat::Sacct`](super::TraceFormat::Sacct).
+    /// Only when jobs ran and how long they took is asked, of those that asked for no GPU too: for the formats above and [`TraceFormat::Sacct`](super::TraceFormat::Sacct).
     pub times_only: bool,
     /// What of the log a job's queue is; none: what the trace says of queues.
     pub queue: Option<QueueOf>,

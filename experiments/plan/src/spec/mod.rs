@@ -240,6 +240,9 @@ pub enum WorkloadSpec {
         /// policies that follow them begin then. Jobs that ask for no GPU hold nothing.
         #[serde(default)]
         hosts: bool,
+        /// With `hosts`, whether jobs that ask for no GPU and wait for one node are in it too: not by default, and only policies that start them begin then.
+        #[serde(default)]
+        cpu_jobs: bool,
         /// The run ends so long after the document's instant, and what has not ended by then is unfinished; by default it goes on until all jobs have ended.
         #[serde(default)]
         until: Option<Span>,

@@ -64,9 +64,10 @@ pub(crate) fn resolve(
         WorkloadSpec::Generate { .. } => (generated(source, spec, profile.as_deref())?, None),
         WorkloadSpec::Trace { .. } => (traced(source, spec, (folder, limits), last)?, None),
         WorkloadSpec::Jobs(list) => (super::listed::read(source, list)?, None),
-        WorkloadSpec::State { file, run_times, changes, queues, hosts, until, next } => {
-            let (until, next, queues, hosts) = (until.map(|span| span.0), next.as_deref(), *queues, *hosts);
-            let asked = super::state::Asked { file, run_times, changes, queues, hosts, until, next };
+        WorkloadSpec::State { file, run_times, changes, queues, hosts, cpu_jobs, until, next } => {
+            let (until, next) = (until.map(|span| span.0), next.as_deref());
+            let (queues, hosts, cpu_jobs) = (*queues, *hosts, *cpu_jobs);
+            let asked = super::state::Asked { file, run_times, changes, queues, hosts, cpu_jobs, until, next };
             super::state::read(source, folder, asked, limits)?
         }
     };

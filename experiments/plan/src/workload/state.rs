@@ -52,6 +52,12 @@ impl StateJobs {
         self.until.map(|until| until.saturating_since(self.modelled.at))
     }
 
+    /// Whether jobs without GPUs wait.
+    pub(super) fn has_cpu_jobs(&self) -> bool {
+        let running = self.modelled.running();
+        self.modelled.rows.iter().any(|row| row.gpus == 0 && !running.contains(row.name.as_str()))
+    }
+
     /// What happened until a later document, where the run ends with that.
     pub fn interval(&self) -> Option<&Interval> {
         match &self.times {
@@ -94,6 +100,8 @@ pub(super) struct Asked<'a> {
     pub(super) queues: bool,
     /// Whether jobs hold CPU and memory.
     pub(super) hosts: bool,
+    /// Whether jobs without GPUs that wait are in it too.
+    pub(super) cpu_jobs: bool,
     pub(super) until: Option<Duration>,
     /// The later document.
     pub(super) next: Option<&'a str>,
@@ -116,6 +124,9 @@ impl Asked<'_> {
         }
         if self.hosts {
             key["hosts"] = json!(true);
+        }
+        if self.hosts && self.cpu_jobs {
+            key["cpu_jobs"] = json!(true);
         }
         if !self.changes.is_empty() {
             key["changes"] = json!(digest(format!("{:?}", self.changes).as_bytes()));
@@ -170,7 +181,7 @@ pub(super) fn read(
     if asked.queues && queues.is_empty() {
         return Err(source.error("workload.queues", "the document has no queue that shares GPUs out", "here"));
     }
-    let modelled = state.modelled(how);
+    let modelled = state.modelled_with(how, asked.hosts && asked.cpu_jobs);
     let modelled = modelled.map_err(|why| here(Error::usage(format!("{}: {why}", path.display()))))?;
     let mut modelled = asked.of(modelled);
     if modelled.rows.is_empty() && happened.is_none() {

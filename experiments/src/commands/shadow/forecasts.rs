@@ -15,7 +15,7 @@ use sandtable_run::execute::{Compiled, Workers, execute, in_parallel};
 
 use super::folder::Document;
 use crate::commands::what_if::fleet::Accuracy;
-use crate::commands::what_if::hosts;
+use crate::commands::what_if::hosts::{self, Hosts};
 use crate::commands::what_if::spec::{Times, policies, shares_out};
 use crate::ui;
 
@@ -96,8 +96,8 @@ type Forecast = (String, usize, BTreeMap<String, Vec<f64>>);
 fn forecast(document: &Document, state: &State, within: f64, asked: &Asked<'_>) -> Result<Vec<Forecast>, Error> {
     let listed = policies(asked.policies, state)?;
     let queues = if shares_out(&listed, state) { ", queues: true" } else { "" };
-    let spec = |hosts| {
-        let more = format!(", until: \"{within}s\"{queues}{}", hosts::said(hosts));
+    let spec = |hosts: Hosts| {
+        let more = format!(", until: \"{within}s\"{queues}{}", hosts.said());
         Ok(asked.times.spec(&document.path, state, &listed, &more)? + ")\n")
     };
     let options = Options { policies: asked.folder.clone(), ..Options::default() };

@@ -15,7 +15,7 @@ use sandtable_run::execute::{Compiled, Workers, execute, in_parallel};
 
 use super::folder::Document;
 use crate::commands::begin::all_begin;
-use crate::commands::what_if::hosts;
+use crate::commands::what_if::hosts::Hosts;
 use crate::commands::what_if::spec::{policies, shares, shares_out};
 use crate::ui;
 
@@ -122,7 +122,8 @@ impl Judge {
         let listed = policies(&self.asked, &state)?;
         let queues = if shares_out(&listed, &state) { ", queues: true" } else { "" };
         let listed = listed.concat();
-        let hosts = hosts::said(self.hosts && state.knows_hosts());
+        // Where one without GPUs starts is not compared.
+        let hosts = if self.hosts && state.knows_hosts() { Hosts::Held } else { Hosts::LeftOut };
         let wrong = |document: &Document, why| Error::usage(format!("{}: {why}", document.path.display()));
         let parts = shares(state.knows_parts() || later.knows_parts());
         let (between, interval) = state.until(&later).map_err(|why| wrong(to, why))?;
@@ -137,7 +138,7 @@ impl Judge {
         let declared = modelled.rows.iter().any(|row| row.declared.is_some());
         let (from, to) = (shown, until);
         let fleet = format!("Model(list: NodeList(file: {from}, format: State), speed: 1.0{parts})");
-        let jobs = format!("State(file: {from}, next: {to}{queues}{hosts})");
+        let jobs = format!("State(file: {from}, next: {to}{queues}{})", hosts.said());
         let plan =
             |listed: &str| plan_text(Path::new("shadow.ron"), spec(&fleet, &jobs, listed, declared), &self.options);
         let mut asked: Plan = plan(&listed)?;

@@ -11,13 +11,30 @@ use sandtable_run::execute::Compiled;
 use crate::commands::begin;
 use crate::ui;
 
-/// What of a `State` in a spec says that jobs hold CPU and memory.
-pub(in crate::commands) fn said(hosts: bool) -> &'static str {
-    if hosts { ", hosts: true" } else { "" }
+/// What of CPU and memory of nodes is in a model.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::commands) enum Hosts {
+    /// What jobs hold, and jobs without GPUs that wait for some.
+    AndCpuJobs,
+    /// What jobs hold.
+    Held,
+    /// Nothing.
+    LeftOut,
 }
 
-/// A plan of a cluster, whose spec is asked for with CPU and memory, where these are known or `added` jobs ask for them, or without; and why these are left out,
-/// where a policy does not follow them.
+impl Hosts {
+    /// How a `State` in a spec says it.
+    pub(in crate::commands) fn said(self) -> &'static str {
+        match self {
+            Hosts::AndCpuJobs => ", hosts: true, cpu_jobs: true",
+            Hosts::Held => ", hosts: true",
+            Hosts::LeftOut => "",
+        }
+    }
+}
+
+/// A plan of a cluster, whose spec is asked for with as much of CPU and memory as is known, or `added` jobs ask for, and all policies follow; and what is left out, and
+/// why, where one does not.
 ///
 /// # Errors
 /// What is wrong with the spec.
@@ -25,21 +42,27 @@ pub(in crate::commands) fn planned(
     origin: &str,
     (state, added): (&State, bool),
     options: &Options,
-    spec: impl Fn(bool) -> Result<String, Error>,
+    spec: impl Fn(Hosts) -> Result<String, Error>,
 ) -> Result<(Plan, Option<String>), Error> {
     let plan = |hosts| plan_text(Path::new(origin), spec(hosts)?, options);
-    if !state.knows_hosts() && !added {
-        return Ok((plan(false)?, None));
+    let mut why = None;
+    let known = state.knows_hosts() || added;
+    let more = [
+        (known && state.has_cpu_jobs(), Hosts::AndCpuJobs, "jobs without GPUs that wait"),
+        (known, Hosts::Held, "CPU and memory of nodes"),
+    ];
+    for (_, hosts, what) in more.into_iter().filter(|(known, ..)| *known) {
+        let with = plan(hosts)?;
+        let Err(error) = begins(&with)? else { return Ok((with, why)) };
+        let because = error.message.lines().next().unwrap_or_default();
+        let because = because.trim_start_matches(origin).trim_start_matches(": ");
+        why = Some(format!("warning: {what} are left out, since {because}"));
     }
-    let with = plan(true)?;
-    let Err(error) = begins(&with)? else { return Ok((with, None)) };
-    let without = plan(false)?;
+    let without = plan(Hosts::LeftOut)?;
     // What does not begin either way is said where it is to run.
-    let why = begins(&without)?.is_ok().then(|| {
-        let why = error.message.lines().next().unwrap_or_default();
-        let why = why.trim_start_matches(origin).trim_start_matches(": ");
-        format!("warning: CPU and memory of nodes are left out, since {why}")
-    });
+    if why.is_some() && begins(&without)?.is_err() {
+        why = None;
+    }
     Ok((without, why))
 }
 

@@ -10,7 +10,7 @@ use sandtable_inputs::state::document::{Multifactor, Order, Preempts, SourceKind
 use sandtable_inputs::state::{Member, State, TIER_WIDTH, trace_format};
 use sandtable_plan::spec::short_name;
 
-use super::hosts;
+use super::hosts::Hosts;
 
 /// The place of the changes in a spec.
 pub(super) const CHANGES: &str = "workload.changes";
@@ -87,8 +87,8 @@ fn time(text: &str) -> Result<String, String> {
 }
 
 impl Asked {
-    /// The spec, in which jobs hold CPU and memory of nodes or do not; paths in it are as they are given.
-    pub(super) fn spec(&self, file: &Path, state: &State, hosts: bool) -> Result<String, Error> {
+    /// The spec, with what of CPU and memory of nodes; paths in it are as they are given.
+    pub(super) fn spec(&self, file: &Path, state: &State, hosts: Hosts) -> Result<String, Error> {
         let until = self.until.as_ref().map_or_else(String::new, |until| format!(", until: {until:?}"));
         let listed = policies(&self.policy, state)?;
         let queues = self.queues || shares_out(&listed, state);
@@ -96,7 +96,7 @@ impl Asked {
             let error = Error::usage("--limit: queues limit nothing under these policies");
             return Err(error.hint("--queues, with policies that know queues, such as kueue-like"));
         }
-        let more = until + if queues { ", queues: true" } else { "" } + hosts::said(hosts);
+        let more = until + if queues { ", queues: true" } else { "" } + hosts.said();
         let mut text = self.times.spec(file, state, &listed, &more)?;
         let changes = self.changes()?;
         if !changes.is_empty() {
@@ -222,7 +222,9 @@ pub(in crate::commands) fn policies(asked: &[String], state: &State) -> Result<V
         // Without plans it starts jobs by tier, by priority, and then by submission.
         (SourceKind::Slurm, Some(false)) => match said.and_then(|of| of.order) {
             Some(Order::Priority) => &[SLURM],
-            _ if state.has_tiers() || state.standings().is_some() => &[SLURM],
+            _ if state.has_tiers() || state.standings().is_some() || (state.knows_hosts() && state.has_cpu_jobs()) => {
+                &[SLURM]
+            }
             _ => &["fifo"],
         },
         (SourceKind::Kueue, _) => &["kueue-like"],

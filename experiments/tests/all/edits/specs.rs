@@ -255,7 +255,7 @@ pub(super) const CHANGED: &str = r#"Experiment(
         Kill("l"),
         Priority("j", 9),
         Limit("q", 5),
-    ], queues: true, hosts: true),
+    ], queues: true, hosts: true, cpu_jobs: true),
     policies: [Policy(name: "fifo")],
 )"#;
 
@@ -291,6 +291,7 @@ pub(super) const CHANGES: &[(&str, &str, &str)] = &[
     ("Change.Limit", "Limit(\"q\", 5)", "Limit(\"q\", 6)"),
     ("WorkloadSpec.State.queues", ", queues: true", ""),
     ("WorkloadSpec.State.hosts", ", hosts: true", ""),
+    ("WorkloadSpec.State.cpu_jobs", ", cpu_jobs: true", ""),
     ("Change.Priority", "Priority(\"j\", 9)", "Priority(\"j\", 8)"),
 ];
 

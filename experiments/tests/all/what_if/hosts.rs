@@ -24,6 +24,63 @@ fn a_forecast_follows_the_cores_and_memory_of_a_real_slurm() {
     }
 }
 
+/// Captured while 20 and 21 jobs with GPUs waited, and 20 and 10 without among them, which hold cores and memory of the same nodes once they run.
+#[test]
+fn a_forecast_follows_jobs_without_gpus_that_wait_in_a_real_slurm() {
+    // Under `sched/builtin`, and under `sched/backfill` with a tick of 30 s.
+    let runs = [("slurm-cpu-jobs", (40, 20), (1.0, 2.0)), ("slurm-cpu-jobs-2", (31, 21), (2.5, 16.0))];
+    for (run, (jobs, with_gpus), bounds) in runs {
+        let folder = folder_with(run);
+        let near = off(folder.path(), jobs, &[]);
+        let far = off(folder.path(), with_gpus, &["--set", "workload.cpu_jobs=false"]);
+        told(&format!(
+            "{run}: off by {:.1} and {:.1} s; {:.1} and {:.1} s without those that have no GPU",
+            near.0, near.1, far.0, far.1
+        ));
+        assert!(near.0 <= bounds.0 && near.1 <= bounds.1);
+        assert!(far.0 >= 20.0);
+    }
+}
+
+#[test]
+fn a_job_without_gpus_waits_for_cores_of_one_node() {
+    let mut state = cluster();
+    let waits = |id: &str, gpus: u32, cpus: u32| json!({"id": id, "state": "waiting", "gpus": gpus, "submitted_s": -9, "limit_s": 10, "cpus": cpus, "ram_mib": 0, "queues": ["q"]});
+    let wide = json!({"least": 2, "most": 2});
+    let mut on_two = waits("on-two", 0, 4);
+    on_two["nodes"] = wide;
+    let jobs = [waits("first", 0, 15), waits("behind", 1, 1), waits("huge", 0, 17), on_two];
+    state["jobs"].as_array_mut().expect("jobs").splice(2.., jobs);
+    state["queues"] = json!([{"name": "q", "kind": "partition"}, {"name": "r", "kind": "partition"}]);
+    let folder = folder_of(&state);
+    let asked = ["--policy", "slurm-backfill,tick=0", "--policy", "fgd"];
+    let said = what_if(folder.path(), &asked);
+    let left_out = |jobs: u32| format!("not modelled: {jobs} jobs without GPUs, 2 queues");
+    assert!(said.stderr.is_empty() && said.stdout.contains(&left_out(1)), "{}{}", said.stdout, said.stderr);
+    let found = rows(folder.path(), &asked);
+    let of = |job: &str, policy: &str| &found[&(job.to_string(), policy.to_string(), false)];
+    assert_eq!(of("first", "fgd")["why_text"], "no node has CPUs for it free");
+    assert_eq!(of("first", "fgd")["after"], json!(["cores"]));
+    assert_eq!(of("huge", "fgd")["why_text"], "no node has as much CPU and memory as it asks for");
+    let start = |job: &str, policy: &str| of(job, policy)["start_p50_s"].as_f64();
+    // The second has room now, but behind the first.
+    let slurm = ["first", "behind", "huge"].map(|job| start(job, "slurm-backfill tick=0").map(f64::round));
+    assert_eq!((slurm, start("behind", "fgd")), ([Some(101.0), Some(101.0), None], Some(0.0)));
+    // With a policy that starts none they are left out for all.
+    let other = what_if(folder.path(), &[&asked[..], &["--policy", "fifo"]].concat());
+    assert!(other.stderr.starts_with("warning: jobs without GPUs that wait are left out, since "), "{}", other.stderr);
+    assert!(other.stdout.contains(&left_out(3)), "{}", other.stdout);
+    // Where its queue has nodes without GPUs, or not all that have some, it may go where the model has no node.
+    for (gpus, queues) in [(0, ["q", "r"]), (4, ["r", "r"])] {
+        let mut other = state.clone();
+        let more = json!({"name": "c", "kind": "g", "gpus": gpus, "cpus": 64, "state": "up", "queues": queues});
+        other["nodes"].as_array_mut().expect("nodes").push(more);
+        let folder = folder_of(&other);
+        let said = what_if(folder.path(), &asked);
+        assert!(said.stdout.contains("3 jobs without GPUs, "), "{}{}", said.stdout, said.stderr);
+    }
+}
+
 /// Two nodes of four GPUs, 16 cores and 64 GiB; a job on one GPU of each takes most of what is beside the others.
 fn cluster() -> Value {
     let node = |name: &str| json!({"name": name, "kind": "g", "gpus": 4, "cpus": 16, "ram_mib": 65_536, "state": "up"});
@@ -100,7 +157,9 @@ fn jobs_without_gpus_hold_cores_until_they_end() {
     let asked: Vec<&str> = FOLLOW.split("; ").flat_map(|policy| ["--policy", policy.trim()]).collect();
     let said = what_if(folder.path(), &asked);
     assert!(said.stdout.starts_with("3 waiting and 2 running jobs"), "{}{}", said.stdout, said.stderr);
-    assert!(said.stdout.contains("not modelled: 1 jobs without GPUs\n") && said.stderr.is_empty(), "{}", said.stderr);
+    assert!(said.stdout.contains("not modelled: 1 jobs without GPUs\n"), "{}", said.stdout);
+    let why = "warning: jobs without GPUs that wait are left out, since ";
+    assert!(said.stderr.starts_with(why) && said.stderr.lines().count() == 1, "{}", said.stderr);
     let found = rows(folder.path(), &asked);
     assert_eq!(found.len(), 18 * 3);
     // The second goes where the first was, at its end, or at the next look after it.
