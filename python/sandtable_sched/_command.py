@@ -187,7 +187,7 @@ class Asked:
         spec: Spec,
         set: Mapping[str, Any] | None = None,
         sweep: Mapping[str, Sequence[Any]] | None = None,
-        only: "str | Sequence[str]" = (),
+        only: "str | Sequence[str] | None" = None,
         test: bool = False,
         policies: "os.PathLike[str] | str | None" = None,
         store: "os.PathLike[str] | str | None" = None,
@@ -198,13 +198,15 @@ class Asked:
         for path, one in (set or {}).items():
             self.words += ["--set", f"{path}={value(path, one)}"]
         for path, several in (sweep or {}).items():
-            if isinstance(several, str) or not hasattr(several, "__iter__"):
+            values = several.tolist() if hasattr(several, "tolist") else several
+            if not isinstance(values, (list, tuple, range)) or not values:
                 raise TypeError(f"sweep: expected a list of values of {path}, found {several!r}")
-            self.words += ["--sweep", f"{path}={','.join(value(path, one) for one in several)}"]
-        if not isinstance(only, (str, tuple)) and not only:
-            raise ValueError("only: no policy is named")
-        if only:
-            self.words += ["--only", only if isinstance(only, str) else ",".join(only)]
+            self.words += ["--sweep", f"{path}={','.join(value(path, one) for one in values)}"]
+        if only is not None:
+            labels = [only] if isinstance(only, str) else list(only)
+            if not labels:
+                raise ValueError("only: no policy is named")
+            self.words += ["--only", ",".join(labels)]
         if test:
             self.words.append("--test")
         if policies is not None:

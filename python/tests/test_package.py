@@ -6,6 +6,7 @@ import pickle
 import shutil
 import signal
 import tempfile
+import threading
 import unittest
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -115,7 +116,7 @@ class Package(unittest.TestCase):
         assert process is not None
         del scorer
         gc.collect()
-        self.assertIsNotNone(process.poll())
+        self.assertIsNotNone(process.popen.poll())
 
         def given_up(*_: object) -> None:
             raise TimeoutError
@@ -207,17 +208,15 @@ class Package(unittest.TestCase):
                 list(scorer.scores([{"source": source("")}, {"policy": "fifo", "with": {"x": float("nan")}}]))
             self.assertFalse(scorer.score(policy="nonexistent")["ok"])
 
-            class Interrupted:
-                def readline(self) -> str:
-                    raise KeyboardInterrupt
-
-                def close(self) -> None:
-                    pass
+            def interrupted() -> None:
+                raise KeyboardInterrupt
 
             assert scorer._process is not None
-            scorer._process.stdout = Interrupted()  # type: ignore[assignment]
+            given_up = scorer._process
+            given_up._changed.wait = interrupted  # type: ignore[assignment, method-assign]
             with self.assertRaises(KeyboardInterrupt):
                 scorer.score(source=source(""))
+            self.assertIsNotNone(given_up.popen.poll())
             self.assertEqual(scorer.score(source=source("-"))["score"], truth["-"])
             # Two loops at once.
             first, second = scorer.scores([{"source": source("")}] * 3), scorer.scores([{"source": source("-")}] * 3)
@@ -230,6 +229,21 @@ class Package(unittest.TestCase):
             with ThreadPoolExecutor(4) as threads:
                 for sign, scores in zip(["", "-"] * 2, threads.map(ask, ["", "-"] * 2)):
                     self.assertEqual(scores, [truth[sign]] * 8)
+            # More than the command and its pipes hold: it is read while threads write.
+            def many(sign: str) -> "set[float]":
+                long = [{"source": source(sign) + "\n#" + 5000 * "x"}] * 40
+                return {answer["score"] for answer in scorer.scores(long)}
+
+            with ThreadPoolExecutor(6) as threads:
+                self.assertEqual(list(threads.map(many, ["", "-"] * 3)), [{truth[""]}, {truth["-"]}] * 3)
+            # A loop over requests that ends in an error, again and again.
+            def failing() -> Any:
+                yield from [{"source": source("") + "\n#" + 5000 * "x"}] * 31
+                raise OSError
+
+            for _ in range(4):
+                with self.assertRaises(OSError):
+                    list(scorer.scores(failing()))
             # Whatever can't be read in a request, it has an answer.
             deep: Any = []
             for _ in range(200):
@@ -241,6 +255,27 @@ class Package(unittest.TestCase):
             self.assertTrue(kept["ok"] and list(Path("store/cells").rglob(kept["cells"][0])), kept)
         with self.assertRaisesRegex(st.SandtableError, "was closed before this was asked"):
             scorer.score(policy="fifo")
+
+    def test_a_scorer_that_is_closed_says_so_to_those_who_wait(self) -> None:
+        scorer = st.Scorer(SPEC, store="store", threads=1)
+        begun = threading.Event()
+
+        def ask(_: int) -> str:
+            try:
+                while True:
+                    scorer.score(policy="fifo")
+                    begun.set()
+            except st.SandtableError as error:
+                return str(error)
+
+        with ThreadPoolExecutor(3) as threads:
+            ended = threads.map(ask, range(3))
+            begun.wait()
+            scorer.close()
+            for said in ended:
+                self.assertRegex(said, "the scorer was (ended while|closed before) this was asked")
+        with self.assertRaises(UnicodeEncodeError):
+            next(st.Scorer(SPEC, store="store").scores([{"\ud83d": 1}]))
 
     def test_candidates_are_scored_by_one_process(self) -> None:
         spec = 'Experiment(title: "t", fleet: Model(nodes: 1, gpus: 4, kind: "T4"), workload: Generate(jobs: 80, arrivals: AtOnce), policies: [Policy(name: "fifo")], seeds: Range(0, 2))'

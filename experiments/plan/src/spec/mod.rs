@@ -237,7 +237,7 @@ pub enum WorkloadSpec {
         #[serde(default)]
         queues: bool,
         /// Whether jobs hold the CPU cores and the memory of nodes that they ask for beside GPUs, as far as the document says both: not by default, and only
-        /// policies that follow them begin then. Jobs that ask for no GPU hold nothing.
+        /// policies that follow them begin then. Jobs that ask for no GPU and run hold theirs until they end.
         #[serde(default)]
         hosts: bool,
         /// With `hosts`, whether jobs that ask for no GPU and wait for one node are in it too: not by default, and only policies that start them begin then.
