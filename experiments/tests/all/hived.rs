@@ -63,24 +63,33 @@ fn spec() -> String {
     )
 }
 
+/// A job: its queue, when it comes, in seconds, its GPUs, its priority, and how long it takes, in seconds.
+type Asks = (&'static str, u32, u32, i32, u32);
+
+/// When jobs start without a file of cells, on so many nodes of so many GPUs; `queues` own what they are guaranteed.
+fn starts_of((nodes, gpus): (u32, u32), queues: &[(&str, u32)], jobs: &[Asks]) -> Vec<f64> {
+    let queue = |(name, own): &(&str, u32)| format!("Queue(name: {name:?}, guaranteed: {own})");
+    let job = |(queue, at, gpus, priority, takes): &Asks| {
+        format!("Job(submit: \"{at}s\", gpus: {gpus}, queue: {queue:?}, priority: {priority}, duration: \"{takes}s\")")
+    };
+    let spec = format!(
+        "Experiment(title: \"hived\", fleet: Model(nodes: {nodes}, gpus: {gpus}, kind: \"g\", speed: 1.0), workload: Jobs([{}]), \
+         queues: [{}], policies: [Policy(name: \"hived\")])",
+        jobs.iter().map(job).collect::<Vec<_>>().join(", "),
+        queues.iter().map(queue).collect::<Vec<_>>().join(", ")
+    );
+    let (_, rows) = results::<JobRecord>(&planned(&spec).unwrap_or_else(|error| panic!("{error}")));
+    rows.iter().map(|row| row.first_start_s.map_or(f64::NAN, Seconds::f64)).collect()
+}
+
 /// Queues own what they are guaranteed, in whichever order they are named: what one leaves of a node is cells of the next.
 #[test]
 fn parts_of_a_node_that_one_queue_leaves_are_cells_of_others() {
-    let starts = |nodes: u32, gpus: u32, queues: &[(&str, u32)], jobs: &[(&str, u32, i32)]| {
-        let queues: Vec<String> =
-            queues.iter().map(|(name, own)| format!("Queue(name: {name:?}, guaranteed: {own})")).collect();
-        let job = |(at, (queue, gpus, priority)): (usize, &(&str, u32, i32))| {
-            format!("Job(submit: \"{at}s\", gpus: {gpus}, queue: {queue:?}, priority: {priority}, duration: \"1h\")")
+    let starts = |nodes: u32, gpus: u32, queues: &[(&str, u32)], jobs: &[(&'static str, u32, i32)]| {
+        let each = |(at, (queue, gpus, priority)): (usize, &(&'static str, u32, i32))| {
+            (*queue, at as u32, *gpus, *priority, 3600)
         };
-        let jobs: Vec<String> = jobs.iter().enumerate().map(job).collect();
-        let spec = format!(
-            "Experiment(title: \"hived\", fleet: Model(nodes: {nodes}, gpus: {gpus}, kind: \"g\", speed: 1.0), workload: Jobs([{}]), \
-             queues: [{}], policies: [Policy(name: \"hived\")])",
-            jobs.join(", "),
-            queues.join(", ")
-        );
-        let (_, rows) = results::<JobRecord>(&planned(&spec).unwrap_or_else(|error| panic!("{error}")));
-        rows.iter().map(|row| row.first_start_s.map_or(f64::NAN, Seconds::f64)).collect::<Vec<f64>>()
+        starts_of((nodes, gpus), queues, &jobs.iter().enumerate().map(each).collect::<Vec<Asks>>())
     };
     // Both halves of one node: whoever owns the other half takes it back from one without a guarantee.
     for queues in [[("a", 4), ("b", 4)], [("b", 4), ("a", 4)]] {
@@ -97,20 +106,9 @@ fn parts_of_a_node_that_one_queue_leaves_are_cells_of_others() {
 /// A job that never fits what its cluster owns has no guarantee, whatever its priority: it is not started before one that has and evicts it.
 #[test]
 fn what_has_no_guarantee_comes_after_what_has() {
-    let starts = |own: u32, jobs: &[(&str, u32, u32, i32)]| {
-        let job = |(queue, at, gpus, priority): &(&str, u32, u32, i32)| {
-            format!("Job(submit: \"{at}s\", gpus: {gpus}, queue: {queue:?}, priority: {priority}, duration: \"10s\")")
-        };
-        let spec = format!(
-            "Experiment(title: \"hived\", fleet: Model(nodes: 1, gpus: 4, kind: \"g\", speed: 1.0), workload: Jobs([{}]), \
-             queues: [Queue(name: \"a\", guaranteed: {own}), Queue(name: \"b\", guaranteed: 2)], policies: [Policy(name: \"hived\")])",
-            jobs.iter().map(job).collect::<Vec<_>>().join(", ")
-        );
-        let (_, rows) = results::<JobRecord>(&planned(&spec).unwrap_or_else(|error| panic!("{error}")));
-        rows.iter().map(|row| row.first_start_s.map_or(f64::NAN, Seconds::f64)).collect::<Vec<f64>>()
-    };
-    assert_eq!(starts(1, &[("a", 0, 4, 1), ("b", 0, 2, 0)]), [10.0, 0.0]);
-    assert_eq!(starts(2, &[("a", 0, 4, 0), ("a", 5, 3, 0), ("b", 10, 2, 0)]), [0.0, 20.0, 10.0]);
+    let starts = |own: u32, jobs: &[Asks]| starts_of((1, 4), &[("a", own), ("b", 2)], jobs);
+    assert_eq!(starts(1, &[("a", 0, 4, 1, 10), ("b", 0, 2, 0, 10)]), [10.0, 0.0]);
+    assert_eq!(starts(2, &[("a", 0, 4, 0, 10), ("a", 5, 3, 0, 10), ("b", 10, 2, 0, 10)]), [0.0, 20.0, 10.0]);
 }
 
 #[needs("data:hived")]

@@ -87,7 +87,7 @@ fn time(text: &str) -> Result<String, String> {
 }
 
 impl Asked {
-    /// The spec, with what of CPU and memory of nodes; paths in it are as they are given.
+    /// The spec, with as much of CPU and memory of nodes as `hosts` says; paths in it are as they are given.
     pub(super) fn spec(&self, file: &Path, state: &State, hosts: Hosts) -> Result<String, Error> {
         let until = self.until.as_ref().map_or_else(String::new, |until| format!(", until: {until:?}"));
         let listed = policies(&self.policy, state)?;
