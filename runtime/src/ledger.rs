@@ -225,6 +225,7 @@ impl Ledger {
     /// # Errors
     /// Where one is promised to another.
     pub fn given(&mut self, job: JobId, gpus: &[GpuId]) -> Result<(), AccountingError> {
+        self.given_again(job);
         let mut awaited = 0;
         for gpu in gpus {
             let slot = gpu.index();
@@ -309,6 +310,9 @@ impl Ledger {
 
     /// A job stops making progress; `preempted` by the policy, or by a failure.
     pub fn stopped(&mut self, job: JobId, preempted: bool) {
+        if preempted {
+            self.taken(job);
+        }
         let row = &mut self.rows[job];
         if preempted {
             row.preemptions += 1;
@@ -437,7 +441,7 @@ impl Ledger {
         self.count(gpu, 1);
         self.rows[job].gpu_time -= i128::from(self.now.as_micros());
         self.rates.resident += 1;
-        self.hold(job, true);
+        self.hold(gpu, job, true);
         if self.there[gpu].len() == 1 {
             self.rates.free -= 1;
             self.use_node(gpu, 1);
@@ -455,7 +459,7 @@ impl Ledger {
         // Less the instant at which it came, which `occupy` has taken off.
         self.rows[job].gpu_time += i128::from(self.now.as_micros());
         self.rates.resident -= 1;
-        self.hold(job, false);
+        self.hold(gpu, job, false);
         if self.there[gpu].is_empty() {
             self.rates.free += 1;
             self.use_node(gpu, -1);

@@ -46,6 +46,7 @@ mod pools;
 mod predict;
 mod queue_tracker;
 mod queue_use;
+mod reclaims;
 mod row;
 #[cfg(feature = "sandbox")]
 pub mod sandbox;

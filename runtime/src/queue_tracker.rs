@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_hardware::{Duration, Fleet, Queue, QueueId, queue_and_groups};
+use sandtable_hardware::{Duration, Fleet, GpuId, Instant, JobId, Queue, QueueId, queue_and_groups};
+
+use crate::reclaims::Reclaims;
 
 /// What a queue may have of the GPUs of its group.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +68,8 @@ pub(crate) struct QueueIntegrals {
     pub(crate) deserved: f64,
     pub(crate) borrowed: f64,
     pub(crate) short: f64,
+    pub(crate) reclaimed: f64,
+    pub(crate) given_up: f64,
 }
 
 /// What queues hold and ask for, and the integrals of it.
@@ -80,6 +84,7 @@ pub(crate) struct QueueTracker {
     asked: Vec<u64>,
     /// Held by jobs in no queue.
     outside: u64,
+    reclaims: Reclaims,
     /// GPUs; none since something has changed.
     deserved: Option<Vec<f64>>,
     pub(crate) areas: Vec<QueueIntegrals>,
@@ -102,6 +107,7 @@ impl QueueTracker {
             held: vec![0; count],
             asked: vec![0; count],
             outside: 0,
+            reclaims: Reclaims::new(fleet.gpus() as usize, count),
             deserved: None,
             areas: vec![QueueIntegrals::default(); count],
             active: vec![QueueIntegrals::default(); count],
@@ -116,8 +122,29 @@ impl QueueTracker {
         self.deserved = None;
     }
 
-    /// A job comes to hold so many thousandths of a GPU, or does not any more.
-    pub(crate) fn holds(&mut self, queue: Option<QueueId>, milli: u64, comes: bool) {
+    /// The policy preempts a job on these GPUs.
+    pub(crate) fn preempted(&mut self, job: JobId, queue: Option<QueueId>, gpus: &[GpuId]) {
+        self.reclaims.preempted(job, queue, gpus);
+    }
+
+    /// A job that had these GPUs last is given others.
+    pub(crate) fn goes_on(&mut self, job: JobId, had: &[GpuId], now: Instant) {
+        self.reclaims.goes_on(&self.queues, job, had, now);
+    }
+
+    /// A job comes to hold so many thousandths of a GPU.
+    pub(crate) fn comes(&mut self, gpu: GpuId, job: (JobId, Option<QueueId>), milli: u64, now: Instant) {
+        self.reclaims.comes(&self.queues, gpu, job, milli, now);
+        self.holds(job.1, milli, true);
+    }
+
+    /// It does not hold them any more.
+    pub(crate) fn leaves(&mut self, gpu: GpuId, job: (JobId, Option<QueueId>), milli: u64) {
+        self.reclaims.leaves(&self.queues, gpu, job.0);
+        self.holds(job.1, milli, false);
+    }
+
+    fn holds(&mut self, queue: Option<QueueId>, milli: u64, comes: bool) {
         match queue {
             None => {
                 shift(&mut self.outside, milli, comes);
@@ -143,6 +170,8 @@ impl QueueTracker {
             areas.deserved += deserved * span;
             areas.borrowed += (held - self.queues[at].guaranteed).max(0.0) * span;
             areas.short += (deserved - held).max(0.0) * span;
+            areas.reclaimed += gpus(self.reclaims.reclaimed[at]) * span;
+            areas.given_up += gpus(self.reclaims.given_up[at]) * span;
         }
         self.deserved = Some(deserved);
     }

@@ -1,6 +1,6 @@
 //! How the queues of an experiment fared.
 
-use sandtable_hardware::{Duration, QueueId, queue_and_groups};
+use sandtable_hardware::{Duration, QueueId, SECOND, queue_and_groups};
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::{Distribution, ratio};
@@ -35,6 +35,10 @@ pub struct QueueUse {
     pub borrowed: f64,
     /// GPUs that it deserved and did not hold.
     pub short: f64,
+    /// GPU-hours that its jobs held where the policy had preempted a job of another queue, unless that went on elsewhere within a second.
+    pub reclaimed_gpu_h: f64,
+    /// GPU-hours that jobs of other queues held where the policy had preempted one of its own, unless that went on elsewhere within a second.
+    pub given_up_gpu_h: f64,
 }
 
 impl QueueUse {
@@ -44,6 +48,7 @@ impl QueueUse {
         let areas = ledger.measured.of_window(&tracker.areas, &tracker.active);
         let time = ledger.measured.in_window().time.as_micros_f64();
         let mean = |area: f64| ratio(area, time);
+        let hours = |area: f64| area / SECOND.as_micros_f64() / 3600.0;
         let mut tallies: Vec<Tally> = tracker.queues.iter().map(|_| Tally::default()).collect();
         for row in ledger.rows().filter(|row| ledger.measured.window.has(row.submit)) {
             for id in row.queue.into_iter().flat_map(|queue| queue_and_groups(&tracker.queues, queue)) {
@@ -51,7 +56,7 @@ impl QueueUse {
             }
         }
         let of_queue = |(at, tally): (usize, Tally)| {
-            let QueueIntegrals { held, deserved, borrowed, short } = areas[at];
+            let QueueIntegrals { held, deserved, borrowed, short, reclaimed, given_up } = areas[at];
             let Tally { jobs, preemptions, jct, waiting } = tally;
             QueueUse {
                 name: tracker.queues[at].name.clone(),
@@ -65,6 +70,8 @@ impl QueueUse {
                 deserved: mean(deserved),
                 borrowed: mean(borrowed),
                 short: mean(short),
+                reclaimed_gpu_h: hours(reclaimed),
+                given_up_gpu_h: hours(given_up),
             }
         };
         tallies.into_iter().enumerate().map(of_queue).collect()

@@ -11,6 +11,8 @@ pub enum Unit {
     Times,
     /// How many.
     Count,
+    /// GPUs times hours.
+    GpuHours,
 }
 
 impl Unit {
@@ -21,6 +23,7 @@ impl Unit {
             Unit::Share => "0 to 1",
             Unit::Times => "ratio",
             Unit::Count => "count",
+            Unit::GpuHours => "GPU-h",
         }
     }
 
@@ -38,6 +41,7 @@ impl Unit {
             Unit::Share => percent(x, false),
             Unit::Times => format!("{:.2}", unsigned_zero(x, 2)),
             Unit::Count => format!("{:.0}", unsigned_zero(x, 0)),
+            Unit::GpuHours => format!("{:.1} GPU-h", unsigned_zero(x, 1)),
         }
     }
 
@@ -52,6 +56,7 @@ impl Unit {
             Unit::Share => format!("{:.1} ± {:.1} %", unsigned_zero(100.0 * mean, 1), 100.0 * half),
             Unit::Times => format!("{:.2} ± {half:.2}", unsigned_zero(mean, 2)),
             Unit::Count => format!("{:.1} ± {half:.1}", unsigned_zero(mean, 1)),
+            Unit::GpuHours => format!("{:.1} ± {half:.1} GPU-h", unsigned_zero(mean, 1)),
         }
     }
 }

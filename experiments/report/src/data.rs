@@ -72,7 +72,7 @@ fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Seconds => "s",
         Unit::Share => "share",
-        Unit::Times => "times",
+        Unit::Times | Unit::GpuHours => "times",
         Unit::Count => "count",
     }
 }

@@ -84,6 +84,7 @@ fn columns_of(of: Rows) -> Vec<Column> {
             columns.extend(["jobs", "completed", "preemptions"].map(Column::count));
             columns.extend(["jct_mean_s", "jct_p95_s", "waiting_total_mean_s", "waiting_total_p95_s"].map(seconds));
             columns.extend(["held", "deserved", "borrowed", "short"].map(|name| Column::of(name, Unit::Times)));
+            columns.extend(["reclaimed_gpu_h", "given_up_gpu_h"].map(|name| Column::of(name, Unit::GpuHours)));
         }
     }
     columns
@@ -147,7 +148,8 @@ fn queues(cell: &Cell, store: &Store) -> Result<Vec<Vec<Value>>, Error> {
         let times = [of.jct.mean, of.jct.p95, of.waiting_total.mean, of.waiting_total.p95];
         // Of jobs that completed; where none did, nothing is known.
         let times = times.map(|time| if of.completed > 0 { time } else { f64::NAN });
-        let numbers = times.into_iter().chain([of.held, of.deserved, of.borrowed, of.short]).map(Value::from);
+        let gpus = [of.held, of.deserved, of.borrowed, of.short, of.reclaimed_gpu_h, of.given_up_gpu_h];
+        let numbers = times.into_iter().chain(gpus).map(Value::from);
         [(&of.name).into()].into_iter().chain(counts).chain(numbers).collect()
     };
     Ok(summary.queues.iter().map(values).collect())

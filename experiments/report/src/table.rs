@@ -248,21 +248,38 @@ const HEAVY: f64 = 0.25;
 /// Arrivals that fill less than this of a run leave most of it to those that came last.
 const SHORT: f64 = 0.5;
 
-/// What a reader must know before believing a table.
-fn cautions(rows: &[PolicyRuns<'_>]) -> Vec<String> {
+/// Where less of the time on GPUs than this is progress that lasts, preemptions take the rest.
+const LASTING: f64 = 0.5;
+
+/// What a reader must know before believing a policy's row.
+fn cautions_of(row: &PolicyRuns<'_>) -> Vec<String> {
+    let sum = |of: fn(&Summary) -> usize| row.done.iter().map(|summary| of(summary)).sum::<usize>();
+    let (left, refused, jobs) = (sum(|of| of.unfinished), sum(|of| of.refused), sum(|of| of.jobs));
+    let at = row.cell.variant_text();
+    let at = if at.is_empty() { at } else { format!(" at {at}") };
+    let under = format!("under {}{at}", row.cell.label);
     let mut notes = Vec::new();
-    for row in rows {
-        let sum = |of: fn(&Summary) -> usize| row.done.iter().map(|summary| of(summary)).sum::<usize>();
-        let (left, refused, jobs) = (sum(|of| of.unfinished), sum(|of| of.refused), sum(|of| of.jobs));
-        let at = row.cell.variant_text();
-        let at = if at.is_empty() { at } else { format!(" at {at}") };
-        let under = format!("under {}{at}: its times are those of the others", row.cell.label);
-        for (count, what) in [(left, "never ended"), (refused, "were refused")] {
-            if count > 0 {
-                notes.push(format!("* {count} of {jobs} jobs {what} {under}"));
-            }
+    for (count, what) in [(left, "never ended"), (refused, "were refused")] {
+        if count > 0 {
+            notes.push(format!("* {count} of {jobs} jobs {what} {under}: its times are those of the others"));
         }
     }
+    let total = |of: fn(&Summary) -> f64| row.done.iter().map(|summary| of(summary)).sum::<f64>();
+    let (held, lasting) = (total(|of| of.utilisation), total(|of| of.productive));
+    let preemptions = total(|of| of.preemptions as f64) / jobs as f64;
+    if preemptions >= 1.0 && lasting < LASTING * held {
+        notes.push(format!(
+            "{:.0} % of the time that GPUs were held {under} made progress that lasted, with {preemptions:.0} preemptions a job: are its \
+             rounds longer than what a preemption takes by `costs`?",
+            100.0 * lasting / held
+        ));
+    }
+    notes
+}
+
+/// What a reader must know before believing a table.
+fn cautions(rows: &[PolicyRuns<'_>]) -> Vec<String> {
+    let mut notes: Vec<String> = rows.iter().flat_map(cautions_of).collect();
     let done: Vec<&Summary> = rows.iter().flat_map(|row| row.done.iter().copied()).collect();
     let range = |values: Vec<f64>| {
         let (low, high) = values.iter().fold((f64::INFINITY, 0.0f64), |(low, high), x| (low.min(*x), high.max(*x)));
@@ -305,7 +322,7 @@ fn cautions(rows: &[PolicyRuns<'_>]) -> Vec<String> {
 
 fn by_queue(rows: &[PolicyRuns<'_>]) -> Frame {
     type Number = (&'static str, Unit, fn(&QueueUse) -> f64);
-    const NUMBERS: [Number; 8] = [
+    const NUMBERS: [Number; 9] = [
         ("jobs", Unit::Count, |of| of.jobs as f64),
         ("JCT mean", Unit::Seconds, |of| if of.completed > 0 { of.jct.mean } else { f64::NAN }),
         ("waiting mean", Unit::Seconds, |of| if of.completed > 0 { of.waiting_total.mean } else { f64::NAN }),
@@ -313,6 +330,7 @@ fn by_queue(rows: &[PolicyRuns<'_>]) -> Frame {
         ("deserved", Unit::Times, |of| of.deserved),
         ("borrowed", Unit::Times, |of| of.borrowed),
         ("short", Unit::Times, |of| of.short),
+        ("reclaimed", Unit::GpuHours, |of| of.reclaimed_gpu_h),
         ("preemptions", Unit::Count, |of| of.preemptions as f64),
     ];
     let varied = rows.iter().any(|row| !row.cell.variant.is_empty());

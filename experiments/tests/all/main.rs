@@ -80,4 +80,5 @@ mod what_if;
 #[path = "../../../runtime/tests/adversarial/guest.rs"]
 #[expect(dead_code, reason = "shared with the sandbox's tests, which use all of it")]
 mod guest;
+mod queue_numbers;
 mod queues;

@@ -248,6 +248,24 @@ fn work_that_the_end_of_time_cuts_off_is_unfinished() {
     assert!(none.stderr.contains("must be a number from 0.000001 to 1000"), "{}", none.stderr);
 }
 
+#[test]
+fn rounds_that_preemptions_eat_up_are_said_so() {
+    // Two jobs take turns on one GPU, a minute each, of which saving and restoring take 40 s.
+    let of = |state: &str| {
+        let costs = format!("costs: Costs(checkpoint: {state:?}, restore: {state:?})");
+        let text = spec("gavel", &[(0, 600), (0, 600)], &costs);
+        let text = text.replace("name: \"gavel\"", "name: \"gavel\", with: {\"round\": 60}");
+        run(&text.replace("\"remaining\"", "\"throughput\": Oracle, \"remaining\""), &[]).stdout
+    };
+    let note = "of the time that GPUs were held under gavel made progress that lasted";
+    assert!(
+        of("20s").contains(&format!("36 % {note}, with 27 preemptions a job: are its rounds longer")),
+        "{}",
+        of("20s")
+    );
+    assert!(!of("2s").contains(note), "{}", of("2s"));
+}
+
 /// A policy that leaves jobs behind is not the better one for it.
 #[test]
 fn whoever_starves_jobs_is_compared_on_those_that_ended_under_both() {

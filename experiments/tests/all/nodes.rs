@@ -173,6 +173,16 @@ fn nothing_starts_on_a_node_that_drains_where_the_policy_is_told() {
 }
 
 #[test]
+fn under_allox_a_gang_of_more_than_is_up_holds_up_no_other() {
+    let fleet = "nodes: 2, maintenance: [Maintenance(nodes: [0], from: \"5s\", to: \"500s\")]";
+    let jobs =
+        "Jobs([Job(submit: \"10s\", gpus: 8, duration: \"10s\"), Job(submit: \"20s\", gpus: 2, duration: \"100s\")])";
+    let (_, rows) = ran(fleet, jobs, "Policy(name: \"allox\")");
+    let starts: Vec<f64> = rows.iter().map(|row| row.first_start_s.map_or(f64::NAN, Seconds::f64)).collect();
+    assert_eq!(starts, [500.0, 20.0]);
+}
+
+#[test]
 fn announcements_end_no_run_and_windows_may_meet() {
     let down = |node: u32, from: u32, to: u32, notice: &str| {
         format!("Maintenance(nodes: [{node}], from: \"{from}s\", to: \"{to}s\"{notice})")

@@ -1,20 +1,19 @@
 //! Queues that share the GPUs, from the spec through the components to results, against schedules worked out by hand.
 
-use sandtable_results::metric;
 use sandtable_results::schema::{JobRecord, Seconds};
-use sandtable_runtime::{QueueUse, Summary};
+use sandtable_runtime::Summary;
 
 use crate::help::{dist, planned, results, sandtable};
 
 /// The spec of one policy on one node of four GPUs.
-fn spec(queues: &str, workload: &str, policy: &str) -> String {
+pub(crate) fn spec(queues: &str, workload: &str, policy: &str) -> String {
     format!(
         "Experiment(title: \"queues\", fleet: Model(nodes: 1, gpus: 4, kind: \"g\", speed: 1.0, sharing: Shares), \
          queues: [{queues}], workload: {workload}, policies: [{policy}], predictors: {{\"remaining\": Oracle}})"
     )
 }
 
-fn ran(queues: &str, workload: &str, policy: &str) -> (Summary, Vec<JobRecord>) {
+pub(crate) fn ran(queues: &str, workload: &str, policy: &str) -> (Summary, Vec<JobRecord>) {
     results(&planned(&spec(queues, workload, policy)).unwrap_or_else(|error| panic!("{error}")))
 }
 
@@ -24,12 +23,12 @@ fn ends(queues: &str, workload: &str, policy: &str) -> Vec<f64> {
     rows.iter().map(|row| row.end_s.map_or(f64::NAN, Seconds::f64)).collect()
 }
 
-const KAI: &str = "Policy(name: \"kai-like\")";
+pub(crate) const KAI: &str = "Policy(name: \"kai-like\")";
 const KUEUE: &str = "Policy(name: \"kueue-like\")";
-const HALVES: &str = "Queue(name: \"a\", guaranteed: 2), Queue(name: \"b\", guaranteed: 2)";
+pub(crate) const HALVES: &str = "Queue(name: \"a\", guaranteed: 2), Queue(name: \"b\", guaranteed: 2)";
 
 /// Queue a has all four GPUs until b asks for two at 10 s.
-const TAKEN_BACK: &str = "Jobs([Job(submit: \"0s\", gpus: 2, duration: \"100s\", queue: \"a\"), \
+pub(crate) const TAKEN_BACK: &str = "Jobs([Job(submit: \"0s\", gpus: 2, duration: \"100s\", queue: \"a\"), \
     Job(submit: \"0s\", gpus: 2, duration: \"100s\", queue: \"a\"), Job(submit: \"10s\", gpus: 2, duration: \"50s\", queue: \"b\")])";
 
 #[test]
@@ -44,70 +43,6 @@ fn a_queue_takes_back_what_another_has_above_its_share() {
     // What may not be preempted is not taken back, and starts only within what is guaranteed: the second waits for the first.
     let firm = jobs.replace("queue: \"a\"", "queue: \"a\", preemptible: false");
     assert_eq!(ends(HALVES, &firm, KAI), [100.0, 200.0, 60.0]);
-}
-
-#[test]
-fn numbers_by_queue_are_what_each_held_deserved_and_lacked() {
-    // Queue a asks for four GPUs and has them until 100 s; b asks for two all the time, and has them from then on, until 150 s. Until
-    // 100 s a deserves its two and one of the other two, b one; then b its two.
-    let queues =
-        "Queue(name: \"lab\"), Queue(name: \"a\", parent: \"lab\", guaranteed: 2), Queue(name: \"b\", parent: \"lab\")";
-    let jobs = "Jobs([Job(submit: \"0s\", gpus: 4, duration: \"100s\", queue: \"a\"), \
-        Job(submit: \"0s\", gpus: 2, duration: \"50s\", queue: \"b\")])";
-    let (summary, _) = ran(queues, jobs, "Policy(name: \"fifo\")");
-    let numbers = |of: &QueueUse| [of.held, of.deserved, of.borrowed, of.short].map(|gpus| gpus * 150.0);
-    let found: Vec<(&str, bool, usize, [f64; 4])> =
-        summary.queues.iter().map(|of| (of.name.as_str(), of.is_group, of.completed, numbers(of))).collect();
-    let expected = [
-        ("lab", true, 2, [500.0, 500.0, 500.0, 0.0]),
-        ("a", false, 1, [400.0, 300.0, 200.0, 0.0]),
-        ("b", false, 1, [100.0, 200.0, 100.0, 100.0]),
-    ];
-    let close = |found: &[f64; 4], other: &[f64; 4]| found.iter().zip(other).all(|(a, b)| (a - b).abs() < 1e-9);
-    let equal = found.iter().zip(&expected).all(|(a, b)| (a.0, a.1, a.2) == (b.0, b.1, b.2) && close(&a.3, &b.3));
-    assert!(found.len() == 3 && equal, "{found:?}");
-    assert_eq!((summary.queues[2].jct.mean, summary.queues[2].waiting_total.mean), (150.0, 100.0));
-    let metric = |name: &str| metric::find(name).expect("a metric").of(&summary);
-    assert!((metric("queues_short") - 0.2).abs() < 1e-12 && (metric("queues_borrowed") - 0.6).abs() < 1e-12);
-    // No more than jobs held, whatever the policy does: through failures and preemptions the sums are the ledger's.
-    let drawn = "Generate(jobs: 300, arrivals: Poisson(load: 1.3), queues: {\"a\": 1, \"b\": 2}, gpus: {1: 0.6, 2: 0.3, 4: 0.1}, \
-        durations: LogNormal(median: \"20min\", sigma: 1.2))";
-    let spec =
-        spec(queues, drawn, KAI).replace("sharing: Shares)", "failures: Failures(mtbf: \"2d\", repair: \"1h\"))");
-    let (summary, _) = results::<JobRecord>(&planned(&spec).unwrap_or_else(|error| panic!("{error}")));
-    assert!(summary.preemptions > 10 && summary.failures > 0, "{summary:?}");
-    let held = [summary.queues[0].held, summary.queues[1].held + summary.queues[2].held];
-    assert!(held.iter().all(|held| (held / 4.0 - summary.utilisation_window).abs() < 1e-9), "{held:?}");
-    assert_eq!(summary.preemptions, summary.queues[0].preemptions);
-}
-
-#[test]
-fn a_queue_whose_job_never_starts_is_short_until_the_window_ends() {
-    // What may not be preempted starts only within what is guaranteed, which is nothing: b waits when a has ended, at 100 s, too.
-    let queues = "Queue(name: \"a\", guaranteed: 2), Queue(name: \"b\")";
-    let jobs = "Jobs([Job(submit: \"0s\", gpus: 4, duration: \"100s\", queue: \"a\"), \
-        Job(submit: \"0s\", gpus: 2, duration: \"50s\", queue: \"b\", preemptible: false)])";
-    let spec = spec(queues, jobs, KAI).replace("workload:", "measure: Window(until: At(\"300s\")), workload:");
-    let (summary, _) = results::<JobRecord>(&planned(&spec).unwrap_or_else(|error| panic!("{error}")));
-    let of = &summary.queues[1];
-    let found = [of.held, of.deserved, of.short].map(|gpus| (gpus * 300.0 * 1e6).round() / 1e6);
-    assert_eq!((found, of.jobs, of.completed), ([0.0, 500.0, 500.0], 1, 0));
-    // Of its times nothing is known.
-    let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
-    let dist = dist();
-    let run = |args: &[&str]| sandtable(folder.path(), &[args, &["--policies", &dist]].concat());
-    let ran = run(&["run", "spec.ron"]);
-    let line = ran.stdout.lines().find(|line| line.split_whitespace().nth(1) == Some("b")).unwrap_or_default();
-    let cells: Vec<&str> = line.split_whitespace().collect();
-    assert_eq!(cells, ["kai-like", "b", "1", "-", "-", "0.00", "1.67", "0.00", "1.67", "0"], "{}", ran.stdout);
-    for (file, text) in [("page.html", "<h2 id=\"queues-h\">Queues</h2>"), ("results.md", "## Queues")] {
-        assert_eq!(run(&["report", "spec.ron", "-o", file]).code, 0);
-        assert!(std::fs::read_to_string(folder.path().join(file)).expect("a page").contains(text), "{file}");
-    }
-    assert_eq!(run(&["report", "spec.ron", "-o", "queues.csv", "--rows", "queues"]).code, 0);
-    let rows = std::fs::read_to_string(folder.path().join("queues.csv")).expect("rows");
-    assert!(rows.lines().nth(2).is_some_and(|row| row.contains(",b,1,0,0,,,,,0,1.66")), "{rows}");
 }
 
 fn kueue(with: &str) -> String {

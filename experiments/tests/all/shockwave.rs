@@ -249,6 +249,29 @@ fn published_runs_of_policies_are_met_from_spec_to_results() {
     assert!(met >= 3, "{met}");
 }
 
+/// Shares that are not unique are those of a solver. With these, round by round, its run is met: whatever else decides is as published.
+#[needs("data:shockwave")]
+#[test]
+fn with_the_solvers_shares_the_published_run_of_max_min_is_met() {
+    let run = "shockwave/a.max_min_fairness";
+    let mut computations: BTreeMap<u32, serde_json::Map<String, serde_json::Value>> = BTreeMap::new();
+    for row in table(&data(&format!("{run}.shares.csv"))) {
+        let share: f64 = number(&row, "share");
+        computations.entry(number(&row, "round")).or_default().insert(row["job_id"].clone(), share.into());
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("shares.json");
+    let shares = serde_json::to_string(&computations.into_values().collect::<Vec<_>>()).expect("JSON");
+    std::fs::write(&file, shares).expect("written");
+    let policy = format!("Policy(name: \"gavel-leases\", weights: {file:?}, with: {{\"objective\": \"given\"}})");
+    let (_, rows) = results::<JobRecord>(&plan(preset("a"), &policy));
+    let ends: Vec<f64> =
+        rows.iter().map(|row| row.end_s.map_or(f64::NAN, |end| end.f64() - row.submit_s.f64())).collect();
+    let published: Vec<f64> = table(&data(&format!("{run}.jobs.csv"))).iter().map(|row| number(row, "jct_s")).collect();
+    let off = ends.iter().zip(&published).filter(|(ours, theirs)| (*ours - *theirs).abs() >= 1e-2).count();
+    assert_eq!((off, ends.len()), (0, published.len()));
+}
+
 /// What a job takes over what it would with its part of the cluster, from which on it is unfair: so the published shares are counted.
 const UNFAIR: f64 = 1.05;
 

@@ -84,7 +84,7 @@ impl AlloX {
         cluster.start(id, gpus);
     }
 
-    /// The head of the gangs blocks the gangs behind it.
+    /// The head of the gangs blocks the gangs behind it, unless it is larger than what is up of every type that it may have.
     fn start_gangs(&mut self, cluster: &mut Cluster) {
         let gangs: Vec<JobId> = self.waiting.iter().map(|(_, id)| *id).filter(|id| cluster.job(*id).gpus > 1).collect();
         for id in gangs {
@@ -96,6 +96,7 @@ impl AlloX {
             let place = kinds.iter().find_map(|(_, kind)| Placement::Packed.find(cluster, *kind as GpuTypeId, ask));
             match place {
                 Some(gpus) => self.start(cluster, id, gpus),
+                None if kinds.iter().all(|(_, kind)| cluster.up_gpus(*kind as GpuTypeId) < cluster.job(id).gpus) => {}
                 None => return self.guard(cluster, id),
             }
         }

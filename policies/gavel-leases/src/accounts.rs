@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_policy::{Batch, Cluster, Event, Instant, Job, JobId, Trigger};
+use sandtable_policy::{Batch, Cluster, Event, Instant, Job, JobId, PolicyError, Trigger};
 
 use crate::shares::{Objective, View};
 
@@ -125,9 +125,12 @@ impl Accounts {
 
     /// The jobs of a round: those that have had the least of what they are due, as long as GPUs are left. A job that came after the last reset takes
     /// the room of its gang and does not run.
-    pub fn choose(&mut self, cluster: &Cluster, now: f64) -> Vec<JobId> {
+    ///
+    /// # Errors
+    /// Where shares are given, and not those that are due.
+    pub fn choose(&mut self, cluster: &Cluster, now: f64) -> Result<Vec<JobId>, PolicyError> {
         if self.is_stale && (now - self.reset_at >= self.reset || self.reset_at == 0.0) {
-            self.compute(cluster, now);
+            self.compute(cluster, now)?;
         }
         let mut ranked: Vec<(f64, f64, f64, JobId)> = Vec::with_capacity(self.jobs.len());
         for (id, account) in &self.jobs {
@@ -149,11 +152,11 @@ impl Accounts {
                 chosen.extend(Some(id).filter(|id| self.jobs[id].share.is_some()));
             }
         }
-        chosen
+        Ok(chosen)
     }
 
     /// Computes shares anew, and counts times anew from here.
-    fn compute(&mut self, cluster: &Cluster, now: f64) {
+    fn compute(&mut self, cluster: &Cluster, now: f64) -> Result<(), PolicyError> {
         for account in self.jobs.values_mut() {
             let due = account.share.unwrap_or(0.0) * (now - self.reset_at);
             account.deficit += due - (account.time - self.credit);
@@ -165,10 +168,11 @@ impl Accounts {
             View { id: *id, gpus: job.gpus, share: account.share, age: now - job.submitted as f64 / 1e6 }
         };
         let views: Vec<View> = self.jobs.iter().map(view).collect();
-        let shares = self.objective.shares(&views, cluster.all_up_gpus(), cluster);
+        let shares = self.objective.shares(&views, cluster.all_up_gpus(), cluster)?;
         for (account, share) in self.jobs.values_mut().zip(shares) {
             account.share = Some(share);
         }
         (self.reset_at, self.is_stale) = (now, false);
+        Ok(())
     }
 }

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_policy::{Cluster, JobId, Knowledge, host};
+use sandtable_policy::{Cluster, JobId, Knowledge, PolicyError, host};
 
 use crate::allox::{Candidate, first_of_queues};
+use crate::given::Given;
 
 /// The part of the jobs that AlloX matches, the oldest first, where that is more than there are GPUs.
 const ALPHA: f64 = 0.2;
@@ -42,6 +43,8 @@ pub enum Objective {
     MinTotalDuration,
     /// The worst ratio of a job's completion time to that with its own part of the cluster (Themis' metric).
     FinishTimeFairness(Isolated),
+    /// What a solver has said of it.
+    Given(Given),
 }
 
 /// Seconds that jobs would have taken so far with their own parts of the cluster; those that they had left at the last computation, and their parts then.
@@ -50,46 +53,65 @@ pub struct Isolated(BTreeMap<JobId, [f64; 3]>);
 
 impl Objective {
     /// The words by which configurations name them.
-    pub const WORDS: &'static [&'static str] =
-        &["gandiva-fair", "allox", "max-min", "max-sum-throughput", "min-total-duration", "finish-time-fairness"];
+    pub const WORDS: &'static [&'static str] = &[
+        "gandiva-fair",
+        "allox",
+        "max-min",
+        "max-sum-throughput",
+        "min-total-duration",
+        "finish-time-fairness",
+        "given",
+    ];
 
-    /// That of a word.
-    pub fn named(word: &str) -> Objective {
-        match word {
+    /// That of a word; `weights` are the shares of the one that is given.
+    ///
+    /// # Errors
+    /// Where those are missing, can't be read, or belong to another.
+    pub fn named(word: &str, weights: &[u8]) -> Result<Objective, PolicyError> {
+        if word != "given" && !weights.is_empty() {
+            let why = format!("weights: shares are for the objective \"given\", and not for {word:?}");
+            return Err(PolicyError::BadConfig(why));
+        }
+        Ok(match word {
+            "given" => Objective::Given(Given::read(weights)?),
             "allox" => Objective::AlloX,
             "max-min" => Objective::MaxMin,
             "max-sum-throughput" => Objective::MaxSumThroughput,
             "min-total-duration" => Objective::MinTotalDuration,
             "finish-time-fairness" => Objective::FinishTimeFairness(Isolated::default()),
             _ => Objective::GandivaFair,
-        }
+        })
     }
 
     /// What it has to know.
     pub fn needs(&self) -> Knowledge {
         match self {
-            Objective::GandivaFair | Objective::MaxMin => Knowledge::empty(),
+            Objective::GandivaFair | Objective::MaxMin | Objective::Given(_) => Knowledge::empty(),
             Objective::MaxSumThroughput => Knowledge::STEPS,
             _ => Knowledge::REMAINING,
         }
     }
 
     /// The shares of these jobs, in their order; so many GPUs are up.
-    pub fn shares(&mut self, jobs: &[View], gpus: u32, cluster: &Cluster) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// Where shares are given, and not these.
+    pub fn shares(&mut self, jobs: &[View], gpus: u32, cluster: &Cluster) -> Result<Vec<f64>, PolicyError> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         let left = || {
             let known = |left: f64| if left.is_finite() { left } else { UNKNOWN };
             cluster.remaining(&ids).into_iter().map(known).collect::<Vec<f64>>()
         };
         let each = f64::from(gpus) / jobs.len() as f64;
-        match self {
+        Ok(match self {
+            Objective::Given(given) => given.next(&ids)?,
             Objective::GandivaFair => vec![each.min(1.0); jobs.len()],
             Objective::AlloX => allox(jobs, &left(), gpus),
             Objective::MaxMin => jobs.iter().map(|job| each.min(1.0) / f64::from(job.gpus)).collect(),
             Objective::MaxSumThroughput => max_sum_throughput(jobs, &rates(jobs, cluster), gpus),
             Objective::MinTotalDuration => spread(jobs, &left(), gpus),
             Objective::FinishTimeFairness(isolated) => isolated.shares(jobs, &left(), gpus),
-        }
+        })
     }
 }
 

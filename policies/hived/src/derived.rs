@@ -1,4 +1,4 @@
-//! Cells where no file says what they are: halves of nodes, and halves of those; each top queue owns as many GPUs as it is guaranteed.
+//! Cells where no file says what they are: halves of nodes, and halves of those, as far as their GPUs can be halved; each top queue owns as many GPUs as it is guaranteed.
 
 use sandtable_policy::{Node, Queue, Topology};
 
@@ -57,7 +57,7 @@ fn guaranteed(queue: &Queue, queues: &[Queue]) -> f64 {
     queue.guaranteed.max(within)
 }
 
-/// The chain of a node: halves down to a GPU, where its GPUs can be halved so.
+/// The chain of a node: pairs of GPUs, pairs of those, as far as that goes into its GPUs, and the node of as many of the last as there are: two, or an odd number.
 fn chain_of(cells: &mut Cells, topology: &Topology, node: &Node) -> usize {
     let kind = &topology.gpu_types[node.gpu_type as usize].name;
     let name = format!("{kind}, {} in a node", node.gpus);
@@ -65,12 +65,13 @@ fn chain_of(cells: &mut Cells, topology: &Topology, node: &Node) -> usize {
         return known;
     }
     let (mut kinds, mut children) = (vec![kind.clone()], vec![0]);
-    if node.gpus.is_power_of_two() {
-        kinds.extend((1..=node.gpus.trailing_zeros()).map(|level| format!("{} GPUs", 1u32 << level)));
-        children.resize(kinds.len(), 2);
-    } else {
+    let halvings = node.gpus.trailing_zeros();
+    kinds.extend((1..=halvings).map(|level| format!("{} GPUs", 1u32 << level)));
+    children.resize(kinds.len(), 2);
+    let odd = node.gpus >> halvings;
+    if odd > 1 {
         kinds.push(format!("{} GPUs", node.gpus));
-        children.push(node.gpus as usize);
+        children.push(odd as usize);
     }
     let node_level = kinds.len();
     cells.add_chain(Chain { name, kinds, children, node_level })

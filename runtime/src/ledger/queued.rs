@@ -1,6 +1,6 @@
 //! What jobs ask for and hold, of which queues keep count too.
 
-use sandtable_hardware::JobId;
+use sandtable_hardware::{GpuId, JobId};
 
 use super::Ledger;
 use crate::window::Until;
@@ -17,10 +17,26 @@ impl Ledger {
     }
 
     /// A job has one more GPU, or one less.
-    pub(super) fn hold(&mut self, job: JobId, comes: bool) {
+    pub(super) fn hold(&mut self, gpu: GpuId, job: JobId, comes: bool) {
         if let Some(queues) = &mut self.queues {
             let row = &self.rows[job];
-            queues.holds(row.queue, row.share.into(), comes);
+            let (of, milli) = ((job, row.queue), row.share.into());
+            if comes { queues.comes(gpu, of, milli, self.now) } else { queues.leaves(gpu, of, milli) }
+        }
+    }
+
+    /// The policy preempts a job that has GPUs.
+    pub(super) fn taken(&mut self, job: JobId) {
+        if let Some(queues) = &mut self.queues {
+            let row = &self.rows[job];
+            queues.preempted(job, row.queue, &row.last_gpus);
+        }
+    }
+
+    /// A job is given GPUs, and not those that it had.
+    pub(super) fn given_again(&mut self, job: JobId) {
+        if let Some(queues) = &mut self.queues {
+            queues.goes_on(job, &self.rows[job].last_gpus, self.now);
         }
     }
 
