@@ -13,7 +13,7 @@ use starlark::values::none::NoneOr;
 use starlark::values::tuple::TupleRef;
 use starlark::values::{Heap, UnpackValue, Value, ValueLike as _};
 
-use crate::values::{Action, JobView, Moment, NodeView};
+use crate::values::{Action, Asks, JobView, Moment, NodeView};
 
 /// What errors call a script.
 const NAME: &str = "script";
@@ -134,8 +134,8 @@ pub(crate) struct Script {
     pub(crate) every: Option<u64>,
     /// Whether it is called when something happens too.
     pub(crate) on_events: bool,
-    /// Whether it looks at what is left of jobs.
-    pub(crate) asks_remaining: bool,
+    /// What of jobs it looks at.
+    pub(crate) asks: Asks,
 }
 
 /// What went wrong, in one line, and where.
@@ -153,8 +153,6 @@ fn said(error: &starlark::Error) -> String {
 
 /// Longest and shortest time between calls, seconds.
 const EVERY: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
-/// Words of which one is in every script that looks at what is left of jobs.
-const ASKS: [&str; 3] = ["remaining", "getattr", "dir("];
 /// Bytes of values from which on those that nothing refers to are given back.
 const FULL: usize = 1 << 20;
 
@@ -199,7 +197,7 @@ impl Script {
         };
         let (places, makes_room) = (function("place")?, function("preempt")?);
         let (preempts, on_events) = (flag("PREEMPT", false)?, flag("ON_EVENTS", true)?);
-        let (every, asks_remaining) = (every.transpose()?, ASKS.iter().any(|word| source.contains(word)));
+        let (every, asks) = (every.transpose()?, Asks::of(source));
         if !on_events && every.is_none() {
             return Err("`ON_EVENTS = False` without `EVERY`: it would never be called".into());
         }
@@ -209,7 +207,7 @@ impl Script {
         if orders == "decide" && (preempts || places || makes_room) {
             return Err("`decide` says all: expected no `place`, no `preempt` and no `PREEMPT`".into());
         }
-        Ok(Script { module, globals, orders, places, makes_room, preempts, every, on_events, asks_remaining })
+        Ok(Script { module, globals, orders, places, makes_room, preempts, every, on_events, asks })
     }
 
     /// Whether jobs are ordered anew at each call.
@@ -256,21 +254,27 @@ impl Script {
         collected.map(drop).map_err(|error| said(&error))
     }
 
-    /// Where jobs stand, and whether each is a number alone.
+    /// Tells of each of these jobs where it stands, and whether that is a number alone.
     ///
     /// # Errors
     /// What went wrong in the script, and where.
-    pub(crate) fn keys(&self, jobs: Vec<(JobId, JobView)>, moment: Moment) -> Result<Vec<(Key, bool)>, String> {
+    pub(crate) fn keys(
+        &self,
+        jobs: impl Iterator<Item = JobView>,
+        moment: Moment,
+        mut tell: impl FnMut(JobId, Key, bool),
+    ) -> Result<(), String> {
         self.collect()?;
         let (mut eval, heap) = (Evaluator::new(&self.module), self.module.heap());
         let function = self.module.get(self.orders).ok_or("it is gone")?;
         let c = heap.alloc(moment);
-        let mut keys = Vec::with_capacity(jobs.len());
-        for (id, job) in jobs {
+        for job in jobs {
+            let id = job.id;
             let found = eval.eval_function(function, &[heap.alloc(job), c], &[]).map_err(|error| said(&error))?;
-            keys.push(key(found).map_err(|why| format!("of job {id}: {why}"))?);
+            let (key, plain) = key(found).map_err(|why| format!("of job {id}: {why}"))?;
+            tell(id, key, plain);
         }
-        Ok(keys)
+        Ok(())
     }
 
     /// The node of each GPU that a job is to have; none: it waits.

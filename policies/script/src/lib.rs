@@ -36,8 +36,8 @@ pub struct Scripted {
     place: Placement,
     /// Jobs that wait, where their keys are numbers alone.
     backlog: Backlog,
-    /// The keys of all jobs that the policy orders itself.
-    keys: BTreeMap<JobId, Key>,
+    /// The keys of all jobs that the policy orders itself; none: the script has not been asked yet.
+    keys: BTreeMap<JobId, Option<Key>>,
     /// Whether every key so far is a number alone: then the backlog keeps the order.
     plain: bool,
     /// The job behind which the latest call started no other; none: there was no such.
@@ -94,9 +94,9 @@ impl Policy for Scripted {
             let why = "`backfill`: expected \"none\" or \"skip\" where the script has `place` or `preempt`";
             return Err(PolicyError::BadConfig(why.into()));
         }
-        let told_remaining = script.asks_remaining && setup.knowledge.contains(Knowledge::REMAINING);
+        let told_remaining = script.asks.remaining && setup.knowledge.contains(Knowledge::REMAINING);
         Ok(Scripted {
-            plain: !(script.reorders() || script.preempts || script.decides() || own),
+            plain: !(script.preempts || script.decides() || own),
             script,
             told_remaining,
             nodes: setup.topology.nodes.clone(),
@@ -133,7 +133,7 @@ impl Policy for Scripted {
                 self.enter(&live, cluster)?;
             }
             (true, false) => {
-                self.keys.extend(queued.iter().map(|id| (*id, Key::default())));
+                self.keys.extend(queued.iter().map(|id| (*id, None)));
                 let waiting = self.waiting(cluster);
                 self.enter(&waiting, cluster)?;
             }
@@ -149,7 +149,7 @@ impl Policy for Scripted {
             return Ok(());
         }
         self.keys.retain(|id, _| cluster.get(*id).is_some());
-        let order: BTreeSet<(Key, JobId)> = self.keys.iter().map(|(id, key)| (*key, *id)).collect();
+        let order: BTreeSet<(Option<Key>, JobId)> = self.keys.iter().map(|(id, key)| (*key, *id)).collect();
         if self.script.decides() {
             return self.decide_by_script(cluster);
         }
@@ -188,22 +188,31 @@ fn failed(what: &str) -> impl Fn(String) -> PolicyError {
     move |why| PolicyError::Internal(format!("{what}: {why}"))
 }
 
+/// Jobs as a script sees them.
+fn views(told_remaining: bool, script: &Script, jobs: &[JobId], cluster: &Cluster) -> impl Iterator<Item = JobView> {
+    let left = if told_remaining { cluster.remaining(jobs) } else { Vec::new() };
+    let left = left.into_iter().chain(std::iter::repeat(f64::NAN));
+    let (now, asks) = (cluster.now(), script.asks);
+    jobs.iter().zip(left).map(move |(id, left)| JobView::of(cluster.job(*id), left, now, asks))
+}
+
 impl Scripted {
     /// Asks the script where jobs stand.
     fn enter(&mut self, jobs: &[JobId], cluster: &Cluster) -> Result<(), PolicyError> {
-        let views = jobs.iter().copied().zip(self.views(jobs, cluster)).collect();
         let name = if self.script.reorders() { "`order`" } else { "`key`" };
-        let keys = self.script.keys(views, Moment::of(cluster)).map_err(failed(name))?;
-        let plain = self.plain && keys.iter().all(|(_, plain)| *plain);
-        for (id, (key, _)) in jobs.iter().zip(&keys) {
-            self.keys.insert(*id, *key);
-            if plain {
-                self.backlog.push(cluster.job(*id), key[0]);
+        let Scripted { script, keys, backlog, plain, told_remaining, .. } = self;
+        let views = views(*told_remaining, script, jobs, cluster);
+        let stands = |id: JobId, key: Key, is_plain: bool| {
+            // From the first key on that is more than a number the order is made anew at each call.
+            *plain &= is_plain;
+            let before = keys.insert(id, Some(key)).flatten();
+            if *plain && before != Some(key) {
+                let job = cluster.job(id);
+                before.into_iter().for_each(|before| backlog.remove(job, before[0]));
+                backlog.push(job, key[0]);
             }
-        }
-        // From the first key on that is more than a number the order is made anew at each call.
-        self.plain = plain;
-        Ok(())
+        };
+        script.keys(views, Moment::of(cluster), stands).map_err(failed(name))
     }
 
     fn waiting(&mut self, cluster: &Cluster) -> Vec<JobId> {
@@ -212,11 +221,7 @@ impl Scripted {
     }
 
     fn views(&self, jobs: &[JobId], cluster: &Cluster) -> Vec<JobView> {
-        let left = match self.told_remaining {
-            true => cluster.remaining(jobs),
-            false => vec![f64::NAN; jobs.len()],
-        };
-        jobs.iter().zip(left).map(|(id, left)| JobView::of(cluster.job(*id), left, cluster.now())).collect()
+        views(self.told_remaining, &self.script, jobs, cluster).collect()
     }
 
     /// Starts jobs in their order where the script says, or makes room for the first that finds none.

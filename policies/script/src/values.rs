@@ -62,9 +62,26 @@ fn seconds(micros: u64) -> f64 {
     micros as f64 / 1e6
 }
 
+/// Which attributes of jobs a script may look at, of those that cost something to tell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asks {
+    pub(crate) remaining: bool,
+    user: bool,
+    types: bool,
+}
+
+impl Asks {
+    /// By the words that are in a script.
+    pub(crate) fn of(source: &str) -> Asks {
+        let by_name = ["getattr", "dir("].iter().any(|word| source.contains(word));
+        let asks = |word: &str| by_name || source.contains(word);
+        Asks { remaining: asks("remaining"), user: asks("user"), types: asks("types") }
+    }
+}
+
 impl JobView {
-    /// A job as it is now; seconds that are left of it, where they are known.
-    pub(crate) fn of(job: &Job, remaining: f64, now: u64) -> JobView {
+    /// A job as it is now, as far as the script asks; seconds that are left of it, where they are known.
+    pub(crate) fn of(job: &Job, remaining: f64, now: u64, asks: Asks) -> JobView {
         JobView {
             id: job.id,
             submitted: seconds(job.submitted),
@@ -74,7 +91,7 @@ impl JobView {
             memory: job.memory_mib,
             cpus: f64::from(job.host.cpu_milli) / 1000.0,
             host_memory: job.host.memory_mib,
-            user: job.user.to_string(),
+            user: if asks.user { job.user.to_string() } else { String::new() },
             priority: job.priority,
             queue: job.queue,
             workload: job.workload,
@@ -86,7 +103,7 @@ impl JobView {
             attained: seconds(job.service(now)),
             running: job.holds(),
             preemptible: job.preemptible,
-            types: job.gpu_types.to_vec(),
+            types: if asks.types { job.gpu_types.to_vec() } else { Vec::new() },
         }
     }
 }
