@@ -121,6 +121,7 @@ fn globals() -> Globals {
 /// A script that has been read. Its module is not frozen, since freezing one asks the machine for the time: a list at its top level keeps
 /// what is put into it.
 pub(crate) struct Script {
+    source: String,
     module: Module,
     globals: Globals,
     orders: &'static str,
@@ -207,7 +208,18 @@ impl Script {
         if orders == "decide" && (preempts || places || makes_room) {
             return Err("`decide` says all: expected no `place`, no `preempt` and no `PREEMPT`".into());
         }
-        Ok(Script { module, globals, orders, places, makes_room, preempts, every, on_events, asks })
+        Ok(Script {
+            source: source.into(),
+            module,
+            globals,
+            orders,
+            places,
+            makes_room,
+            preempts,
+            every,
+            on_events,
+            asks,
+        })
     }
 
     /// Whether jobs are ordered anew at each call.
@@ -270,7 +282,8 @@ impl Script {
         let c = heap.alloc(moment);
         for job in jobs {
             let id = job.id;
-            let found = eval.eval_function(function, &[heap.alloc(job), c], &[]).map_err(|error| said(&error))?;
+            let found = eval.eval_function(function, &[heap.alloc(job), c], &[]);
+            let found = found.map_err(|error| self.failed(self.orders, &error))?;
             let (key, plain) = key(found).map_err(|why| format!("of job {id}: {why}"))?;
             tell(id, key, plain);
         }
@@ -307,7 +320,22 @@ impl Script {
 
     fn call<'v>(&'v self, name: &str, args: &[Value<'v>]) -> Result<Value<'v>, String> {
         let function = self.module.get(name).ok_or("it is gone")?;
-        Evaluator::new(&self.module).eval_function(function, args, &[]).map_err(|error| said(&error))
+        Evaluator::new(&self.module).eval_function(function, args, &[]).map_err(|error| self.failed(name, &error))
+    }
+}
+
+impl Script {
+    /// What went wrong in a call of a function, and where: where it begins, if it can't be called so.
+    fn failed(&self, name: &str, error: &starlark::Error) -> String {
+        let said = said(error);
+        let names = |line: &str| {
+            let rest = line.strip_prefix("def ").unwrap_or(line).trim_start();
+            rest.strip_prefix(name).is_some_and(|rest| rest.trim_start().starts_with(['(', '=']))
+        };
+        match self.source.lines().zip(1..).filter(|(line, _)| names(line)).last() {
+            Some((line, at)) if error.span().is_none() => format!("line {at}, column 1, at `{}`: {said}", line.trim()),
+            _ => said,
+        }
     }
 }
 
