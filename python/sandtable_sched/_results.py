@@ -127,7 +127,7 @@ class Results:
             cells = f"<td>{html.escape(name)}{mark}</td><td>{len(own)}</td>"
             for metric in shown:
                 known = [row[metric] for row in own if isinstance(row.get(metric), (int, float))]
-                cells += f"<td>{sum(known) / len(known):.4g}</td>" if known else "<td>-</td>"
+                cells += f"<td>{_short(sum(known) / len(known))}</td>" if known else "<td>-</td>"
             body += f"<tr>{cells}</tr>"
         notes = "".join(f"<p>* {html.escape(note)}.</p>" for note in left.values())
         lacks = len(self._cells) - len(self._summary)
@@ -140,6 +140,11 @@ class Results:
                 # Where no job completed there is none.
                 svg = ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}{svg}"
+
+
+def _short(value: float) -> str:
+    """A number for people: at least four digits, and no exponent."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 # The name of the function is that of a parameter above.

@@ -44,6 +44,7 @@ class Package(unittest.TestCase):
         self.assertIn("jct_mean_s", found)
         page = results._repr_html_()
         self.assertTrue(page.startswith("<table>") and "</svg>" in page and "smallest" in page)
+        self.assertNotRegex(page[:page.index("</table>")], r"\de[+-]")
         self.assertGreater(results.report("page.html").stat().st_size, 10_000)
         self.assertEqual({cell["status"] for cell in results.cells}, {"cached"})
 
