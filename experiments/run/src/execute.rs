@@ -11,21 +11,21 @@ use rayon::prelude::*;
 use sandtable_core::error::Error;
 use sandtable_hardware::live::Clock;
 use sandtable_hardware::{Duration, Fleet, Instant, Job, NodeId};
-use sandtable_plan::spec::Judge;
 use sandtable_plan::{Cell, Plan, PredictorArtifact, PredictorBinding};
 use sandtable_results::schema::{CAPSULE, FailureRecord, Seconds, document};
 use sandtable_results::status::Failure;
 use sandtable_results::store::{Content, Files, Store, in_memory};
 use sandtable_runtime::contract::{PolicyError, Quantity, Sources};
 use sandtable_runtime::fault::{Fault, Place};
-use sandtable_runtime::inputs::{Inputs, Watch};
+use sandtable_runtime::inputs::Watch;
 use sandtable_runtime::sandbox::{
     Component, PredictorComponent, ProviderSetup, Sandbox, Sandboxed, SandboxedProvider, Settings,
 };
-use sandtable_runtime::schedule::{Finished, gpu_types, run};
-use sandtable_runtime::{Answerer, JobOutcome, JobRow, Ledger, Policy, Predictors, Summary};
+use sandtable_runtime::schedule::{Finished, gpu_types};
+use sandtable_runtime::{Answerer, JobOutcome, JobRow, Ledger, Predictors, Summary};
 
 use crate::code;
+pub use crate::simulate::{Extras, inputs, simulate};
 use files::{Tables, documents, of_cell};
 pub(crate) use files::{results, summary};
 
@@ -251,22 +251,23 @@ pub fn execute_watched(cell: &Cell, compiled: &Compiled, watched: &Watched) -> R
     let jobs = cell.jobs()?;
     let component = match compiled.get(&cell.policy.digest) {
         Ok(component) => component,
-        Err(fault) => return failed(cell, &fault, None),
+        Err(fault) => return failed(cell, &fault, None, None),
     };
     let mut policy = match Sandboxed::new(component, cell.setting.limits) {
         Ok(policy) => policy,
-        Err(fault) => return failed(cell, &fault, None),
+        Err(fault) => return failed(cell, &fault, None, None),
     };
     let predictors = match compiled.predictors(cell) {
         Ok(predictors) => predictors,
-        Err(fault) => return failed(cell, &fault, None),
+        Err(fault) => return failed(cell, &fault, None, None),
     };
-    let finished = simulate(cell, jobs.clone(), &mut policy, predictors, Extras { record: None, watch: watch() })?;
+    let finished =
+        simulate(cell, jobs.clone(), &mut policy, predictors, Extras { watch: watch(), ..Extras::default() })?;
     let log = policy.log();
     if let Some(fault) = &finished.fault {
         // A capsule replays a policy, not the predictor that let it down; and no clock.
         if matches!(fault, Fault::Predictor { .. } | Fault::Stopped) {
-            let mut executed = failed(cell, fault, None)?;
+            let mut executed = failed(cell, fault, None, None)?;
             executed.log = log;
             return Ok(executed);
         }
@@ -275,14 +276,17 @@ pub fn execute_watched(cell: &Cell, compiled: &Compiled, watched: &Watched) -> R
             Sandboxed::new(component, cell.setting.limits).map_err(|fault| Error::internal(fault.to_string()))?;
         let predictors = compiled.predictors(cell).map_err(|fault| Error::internal(fault.to_string()))?;
         let record = Some(component.digest().to_string());
-        let recorded = simulate(cell, jobs, &mut again, predictors, Extras { record, watch: watch() })?;
+        let recorded =
+            simulate(cell, jobs, &mut again, predictors, Extras { record, watch: watch(), ..Extras::default() })?;
         if let Some(fault @ Fault::Stopped) = &recorded.fault {
-            return failed(cell, fault, None);
+            return failed(cell, fault, None, None);
         }
         if recorded.fault.as_ref() != Some(fault) {
             return Err(Error::internal(format!("{}: a second run ended otherwise: {fault}", cell.label)));
         }
-        let mut executed = failed(cell, fault, Some(&recorded))?;
+        let predictors = compiled.predictors(cell).map_err(|fault| Error::internal(fault.to_string()))?;
+        let place = crate::simulate::place_in_script(cell, &recorded, component, predictors)?;
+        let mut executed = failed(cell, fault, Some(&recorded), place)?;
         executed.log = log;
         return Ok(executed);
     }
@@ -316,49 +320,6 @@ pub fn refusal(cell: &Cell, compiled: &Compiled) -> Result<Option<Fault>, Error>
     Ok(simulate(cell, Arc::new([]), &mut policy, predictors, Extras::default())?.fault.and_then(refused))
 }
 
-/// What a run does beside what its cell says.
-#[derive(Default)]
-pub struct Extras {
-    /// Keep all that the policy is told, for a capsule should it fail; holds the component's digest.
-    pub record: Option<String>,
-    /// Told before each decision.
-    pub watch: Option<Watch>,
-}
-
-/// Runs a policy, sandboxed or not, on the backend of a cell.
-///
-/// # Errors
-/// See `CellBackend::start` and `CellBackend::finish` of `sandtable-plan`.
-pub fn simulate(
-    cell: &Cell,
-    jobs: Arc<[Job]>,
-    policy: &mut dyn Policy,
-    predictors: Predictors,
-    extras: Extras,
-) -> Result<Finished, Error> {
-    let Extras { record, watch } = extras;
-    let mut inputs = Inputs { record, watch, ..inputs(cell, jobs.clone(), predictors) };
-    let backend = cell.backend.start(cell, jobs, &mut inputs)?;
-    cell.backend.finish(run(policy, backend, inputs))
-}
-
-/// What the loop is given for a cell.
-pub fn inputs(cell: &Cell, jobs: Arc<[Job]>, predictors: Predictors) -> Inputs {
-    Inputs {
-        config: cell.config.clone(),
-        weights: cell.weights_for(&jobs),
-        seed: cell.seed,
-        laws: cell.setting.laws.clone(),
-        predictors,
-        reveal: cell.setting.reveal,
-        references: cell.setting.references.clone(),
-        strict: cell.setting.judge == Judge::Strict,
-        measured: cell.setting.measured,
-        follow: cell.setting.workload.follow(&cell.fleet),
-        ..Inputs::plain(jobs, cell.setting.limits)
-    }
-}
-
 /// The error that a fault is, where no guest is to blame.
 fn no_guests(cell: &Cell, fault: &Fault) -> Option<Error> {
     match fault {
@@ -369,12 +330,13 @@ fn no_guests(cell: &Cell, fault: &Fault) -> Option<Error> {
     }
 }
 
-fn failed(cell: &Cell, fault: &Fault, recorded: Option<&Finished>) -> Result<Executed, Error> {
+/// A cell without results; `place`: where in a script it failed.
+fn failed(cell: &Cell, fault: &Fault, recorded: Option<&Finished>, place: Option<String>) -> Result<Executed, Error> {
     if let Some(error) = no_guests(cell, fault) {
         return Err(error);
     }
-    let failure =
-        Failure { kind: fault.kind().to_string(), message: fault.to_string(), backtrace: fault.backtrace().to_vec() };
+    let message = place.map_or_else(|| fault.to_string(), |place| format!("{place}: {fault}"));
+    let failure = Failure { kind: fault.kind().to_string(), message, backtrace: fault.backtrace().to_vec() };
     let capsule = recorded.and_then(|finished| finished.capsule.as_ref());
     let last = capsule.and_then(|capsule| capsule.steps.last());
     let story = FailureRecord {

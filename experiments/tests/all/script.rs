@@ -131,7 +131,19 @@ fn faults_have_their_place_and_no_script_goes_on_for_ever() {
     let place = "`key`: line 3, column 16, at `job.nope`: Object of type `job` has no attribute `nope`";
     assert!(kind == "refused-internal" && words.contains(place), "{kind}: {words}");
     let endless = "def key(job, c):\n    n = 0\n    for a in range(1000000):\n        for b in range(1000000):\n            n += 1\n    return n\n";
-    assert_eq!(fault(endless).expect("a fault").0, "out-of-fuel");
+    let (kind, words) = fault(endless).expect("a fault");
+    assert_eq!(kind, "out-of-fuel");
+    let inner = ["line 4, column 9, at `for b in range(1000000):`: ", "line 5, column 13, at `n += 1`: "];
+    assert!(inner.iter().any(|place| words.starts_with(&format!("{place}ran out of fuel in decide"))), "{words}");
+    // One statement of a few.
+    let heavy =
+        "def order(job, c):\n    x = job.gpus\n    y = sum([a * a for a in range(1000000000)])\n    return x + y\n";
+    let (kind, words) = fault(heavy).expect("a fault");
+    assert!(kind == "memory" || kind == "out-of-fuel", "{kind}");
+    assert!(words.starts_with("line 3, column 5, at `y = sum("), "{words}");
+    // As it is read.
+    let (_, words) = fault("a = 1\nb = [a for n in range(1000000000)]\ndef key(job, c): return 0").expect("a fault");
+    assert!(words.starts_with("line 2, column 1, at `b = [a for n in range(1000000000)]`: "), "{words}");
     let (_, words) = fault("def key(job, c): return math.log(-1.0)").expect("a fault");
     assert!(words.contains("`key`: of job 0: expected a number, found NaN"), "{words}");
     let (_, words) = fault("def key(job, c): return \"soon\"").expect("a fault");

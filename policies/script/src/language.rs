@@ -13,6 +13,7 @@ use starlark::values::none::NoneOr;
 use starlark::values::tuple::TupleRef;
 use starlark::values::{Heap, UnpackValue, Value, ValueLike as _};
 
+use crate::trace;
 use crate::values::{Action, Asks, JobView, Moment, NodeView};
 
 /// What errors call a script.
@@ -122,6 +123,8 @@ fn globals() -> Globals {
 /// what is put into it.
 pub(crate) struct Script {
     source: String,
+    /// Whether calls tell where they are.
+    is_traced: bool,
     module: Module,
     globals: Globals,
     orders: &'static str,
@@ -152,6 +155,14 @@ fn said(error: &starlark::Error) -> String {
     format!("line {}, column {}{at}: {message}", begin.line + 1, begin.column + 1)
 }
 
+fn evaluator(module: &Module, is_traced: bool) -> Evaluator<'_, '_, '_> {
+    let mut eval = Evaluator::new(module);
+    if is_traced {
+        trace::follow(&mut eval);
+    }
+    eval
+}
+
 /// Longest and shortest time between calls, seconds.
 const EVERY: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
 /// Bytes of values from which on those that nothing refers to are given back.
@@ -162,12 +173,12 @@ impl Script {
     ///
     /// # Errors
     /// What is wrong with it, and where.
-    pub(crate) fn read(source: &str, params: &Json) -> Result<Script, String> {
+    pub(crate) fn read(source: &str, params: &Json, is_traced: bool) -> Result<Script, String> {
         let source = source.strip_prefix('\u{feff}').unwrap_or(source);
         let ast = AstModule::parse(NAME, source.to_string(), &DIALECT).map_err(|error| said(&error))?;
         let (module, globals) = (Module::new(), globals());
         module.set("params", module.heap().alloc(params.clone()));
-        Evaluator::new(&module).eval_module(ast, &globals).map_err(|error| said(&error))?;
+        evaluator(&module, is_traced).eval_module(ast, &globals).map_err(|error| said(&error))?;
         let function = |name: &str| match module.get(name) {
             None => Ok(false),
             Some(found) if found.get_type() == "function" => Ok(true),
@@ -210,6 +221,7 @@ impl Script {
         }
         Ok(Script {
             source: source.into(),
+            is_traced,
             module,
             globals,
             orders,
@@ -277,7 +289,7 @@ impl Script {
         mut tell: impl FnMut(JobId, Key, bool),
     ) -> Result<(), String> {
         self.collect()?;
-        let (mut eval, heap) = (Evaluator::new(&self.module), self.module.heap());
+        let (mut eval, heap) = (evaluator(&self.module, self.is_traced), self.module.heap());
         let function = self.module.get(self.orders).ok_or("it is gone")?;
         let c = heap.alloc(moment);
         for job in jobs {
@@ -320,7 +332,8 @@ impl Script {
 
     fn call<'v>(&'v self, name: &str, args: &[Value<'v>]) -> Result<Value<'v>, String> {
         let function = self.module.get(name).ok_or("it is gone")?;
-        Evaluator::new(&self.module).eval_function(function, args, &[]).map_err(|error| self.failed(name, &error))
+        let mut eval = evaluator(&self.module, self.is_traced);
+        eval.eval_function(function, args, &[]).map_err(|error| self.failed(name, &error))
     }
 }
 

@@ -8,6 +8,7 @@
 //! with `ON_EVENTS = False` at no other time. What a script puts into a list or dictionary at its top level stays there for the run.
 
 mod language;
+mod trace;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,8 @@ const FIFO: &str = "\"def key(job, c):\\n    return job.submitted\\n\"";
 /// The policy.
 pub struct Scripted {
     script: Script,
+    /// The call that is traced.
+    traced: Option<u64>,
     /// Whether the experiment tells what is left of jobs.
     told_remaining: bool,
     nodes: Vec<Node>,
@@ -59,6 +62,12 @@ impl Policy for Scripted {
                     about: "The script; a policy that is named by the path of one, as in `./mine.star`, has it from there.",
                 },
                 Param { name: "params", kind: Kind::Any, default: "{}", about: "What the script knows as `params`." },
+                Param {
+                    name: "trace",
+                    kind: Kind::Number { min: -1.0, max: 9e15 },
+                    default: "-1",
+                    about: "The call, counted from 1, in which it logs at which statement it is; 0: as it is read; -1: none.",
+                },
                 Backfill::PARAM,
                 Backfill::DEPTH,
                 Lines::PARAM,
@@ -68,7 +77,9 @@ impl Policy for Scripted {
     }
 
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
-        let script = Script::read(config.text("source"), config.any("params"));
+        let traces = config.number("trace");
+        trace::begin(traces == 0.0);
+        let script = Script::read(config.text("source"), config.any("params"), traces >= 0.0);
         let script = script.map_err(|why| PolicyError::BadConfig(format!("`source`: {why}")))?;
         let (backfill, lines) = (Backfill::new(config, setup)?, Lines::named(config.choice("lines")));
         let own = script.places || script.makes_room;
@@ -98,6 +109,7 @@ impl Policy for Scripted {
         Ok(Scripted {
             plain: !(script.preempts || script.decides() || own),
             script,
+            traced: (traces > 0.0).then_some(traces as u64),
             told_remaining,
             nodes: setup.topology.nodes.clone(),
             shared,
@@ -125,6 +137,7 @@ impl Policy for Scripted {
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         self.head = None;
+        trace::begin(self.traced == Some(batch.seq));
         if self.script.decides() {
             return self.decide_by_script(cluster);
         }
