@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import os
 import subprocess
 import sys
@@ -143,8 +144,10 @@ class Results:
 
 
 def _short(value: float) -> str:
-    """A number for people: at least four digits, and no exponent."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    """A number for people: four digits, or all that are before the point, and no exponent."""
+    digits = max(0, 3 - math.floor(math.log10(abs(value)))) if value else 0
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 # The name of the function is that of a parameter above.

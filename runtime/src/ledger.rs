@@ -214,6 +214,7 @@ impl Ledger {
 
     /// The policy refused a job that waited.
     pub fn refused(&mut self, job: JobId) {
+        self.given_again(job);
         let row = &mut self.rows[job];
         (row.outcome, row.end) = (Outcome::Refused, Some(self.now));
         self.demand(job, false);

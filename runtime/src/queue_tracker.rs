@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_hardware::{Duration, Fleet, GpuId, Instant, JobId, Queue, QueueId, queue_and_groups};
+use sandtable_hardware::{Duration, Fleet, GpuId, JobId, Queue, QueueId, queue_and_groups};
 
-use crate::reclaims::Reclaims;
+use crate::reclaims::{Member, Reclaims};
 
 /// What a queue may have of the GPUs of its group.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +107,7 @@ impl QueueTracker {
             held: vec![0; count],
             asked: vec![0; count],
             outside: 0,
-            reclaims: Reclaims::new(fleet.gpus() as usize, count),
+            reclaims: Reclaims::new(count),
             deserved: None,
             areas: vec![QueueIntegrals::default(); count],
             active: vec![QueueIntegrals::default(); count],
@@ -122,25 +122,25 @@ impl QueueTracker {
         self.deserved = None;
     }
 
-    /// The policy preempts a job on these GPUs.
-    pub(crate) fn preempted(&mut self, job: JobId, queue: Option<QueueId>, gpus: &[GpuId]) {
-        self.reclaims.preempted(job, queue, gpus);
+    /// The policy preempts a job.
+    pub(crate) fn preempted(&mut self, job: JobId) {
+        self.reclaims.preempted(job);
     }
 
-    /// A job that had these GPUs last is given others.
-    pub(crate) fn goes_on(&mut self, job: JobId, had: &[GpuId], now: Instant) {
-        self.reclaims.goes_on(&self.queues, job, had, now);
+    /// A job is given GPUs, or waits no more.
+    pub(crate) fn goes_on(&mut self, job: JobId) {
+        self.reclaims.goes_on(&self.queues, job);
     }
 
     /// A job comes to hold so many thousandths of a GPU.
-    pub(crate) fn comes(&mut self, gpu: GpuId, job: (JobId, Option<QueueId>), milli: u64, now: Instant) {
-        self.reclaims.comes(&self.queues, gpu, job, milli, now);
+    pub(crate) fn comes(&mut self, gpu: GpuId, job: Member, milli: u64) {
+        self.reclaims.comes(&self.queues, gpu, job, milli);
         self.holds(job.1, milli, true);
     }
 
     /// It does not hold them any more.
-    pub(crate) fn leaves(&mut self, gpu: GpuId, job: (JobId, Option<QueueId>), milli: u64) {
-        self.reclaims.leaves(&self.queues, gpu, job.0);
+    pub(crate) fn leaves(&mut self, gpu: GpuId, job: Member, milli: u64) {
+        self.reclaims.leaves(&self.queues, gpu, job, milli);
         self.holds(job.1, milli, false);
     }
 

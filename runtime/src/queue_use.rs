@@ -35,9 +35,9 @@ pub struct QueueUse {
     pub borrowed: f64,
     /// GPUs that it deserved and did not hold.
     pub short: f64,
-    /// GPU-hours that its jobs held where the policy had preempted a job of another queue, unless that went on elsewhere within a second.
+    /// GPU-hours that its jobs held of GPUs that the policy took from jobs of other queues, as long as those wait.
     pub reclaimed_gpu_h: f64,
-    /// GPU-hours that jobs of other queues held where the policy had preempted one of its own, unless that went on elsewhere within a second.
+    /// GPU-hours that jobs of other queues held of GPUs that the policy took from its own, as long as those wait.
     pub given_up_gpu_h: f64,
 }
 

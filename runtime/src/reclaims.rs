@@ -1,91 +1,103 @@
-//! GPUs that queues hold where a policy preempted jobs of other queues.
+//! GPUs that jobs of one queue hold while a job of another, from which the policy took them, waits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_hardware::{GpuId, Instant, JobId, Queue, QueueId, SECOND, queue_and_groups};
+use sandtable_hardware::{GpuId, JobId, Queue, QueueId, queue_and_groups};
 
-/// The job that was preempted last on a GPU.
-#[derive(Clone, Copy)]
-struct Victim {
-    job: JobId,
-    queue: Option<QueueId>,
+/// A job, and its queue.
+pub(crate) type Member = (JobId, Option<QueueId>);
+
+/// What a preempted job has lost of a GPU, in thousandths, as far as no other job has it by now.
+struct Lost {
+    victim: Member,
+    milli: u64,
 }
 
-/// A job on a GPU that another queue's job was preempted from.
-struct Stay {
-    victim: Victim,
+/// What another job has of that.
+struct Taken {
+    by: JobId,
     queue: Option<QueueId>,
+    victim: Member,
     milli: u64,
-    since: Instant,
+}
+
+#[derive(Default)]
+struct OfGpu {
+    lost: Vec<Lost>,
+    taken: Vec<Taken>,
 }
 
 /// Which GPUs queues have from others, and how many.
 pub(crate) struct Reclaims {
-    /// By GPU: until the next job comes, or the victim goes on.
-    victims: Vec<Option<Victim>>,
-    stays: BTreeMap<(GpuId, JobId), Stay>,
-    /// By queue, in thousandths of a GPU: what its jobs hold that was another's, and what others hold that was its own. A group's are those
-    /// of its queues, but for what they have from each other.
+    /// Jobs that the policy has preempted and that have not gone on, with the GPUs that they have let go since.
+    victims: BTreeMap<JobId, BTreeSet<GpuId>>,
+    gpus: BTreeMap<GpuId, OfGpu>,
+    /// By queue, in thousandths of a GPU: what its jobs have of others, and what others have of its own. A group's are those of its queues, but
+    /// for what they have of each other.
     pub(crate) reclaimed: Vec<u64>,
     pub(crate) given_up: Vec<u64>,
 }
 
 impl Reclaims {
     /// None yet.
-    pub(crate) fn new(gpus: usize, queues: usize) -> Reclaims {
+    pub(crate) fn new(queues: usize) -> Reclaims {
         let none = vec![0; queues];
-        Reclaims { victims: vec![None; gpus], stays: BTreeMap::new(), reclaimed: none.clone(), given_up: none }
+        Reclaims { victims: BTreeMap::new(), gpus: BTreeMap::new(), reclaimed: none.clone(), given_up: none }
     }
 
-    /// The policy preempts a job on these GPUs.
-    pub(crate) fn preempted(&mut self, job: JobId, queue: Option<QueueId>, gpus: &[GpuId]) {
-        gpus.iter().for_each(|gpu| self.victims[gpu.index()] = Some(Victim { job, queue }));
+    /// The policy preempts a job: what it lets go from now on it has lost.
+    pub(crate) fn preempted(&mut self, job: JobId) {
+        self.victims.insert(job, BTreeSet::new());
     }
 
-    /// A job that had these GPUs last goes on. One that goes on within a second of when another came to its place was moved: nothing was
-    /// taken from its queue.
-    pub(crate) fn goes_on(&mut self, queues: &[Queue], job: JobId, had: &[GpuId], now: Instant) {
-        for gpu in had {
-            self.victims[gpu.index()].take_if(|victim| victim.job == job);
-            let on_it = self.stays.range((*gpu, JobId::new(0))..=(*gpu, JobId::new(u32::MAX)));
-            let moved =
-                on_it.filter(|(_, stay)| stay.victim.job == job && now - stay.since < SECOND).map(|(key, _)| *key);
-            for key in moved.collect::<Vec<_>>() {
-                self.leaves(queues, key.0, key.1);
+    /// A job goes on, or waits no more: nothing is lost to it.
+    pub(crate) fn goes_on(&mut self, queues: &[Queue], job: JobId) {
+        for gpu in self.victims.remove(&job).unwrap_or_default() {
+            let Some(of) = self.gpus.get_mut(&gpu) else { continue };
+            of.lost.retain(|lost| lost.victim.0 != job);
+            let over: Vec<Taken> = of.taken.extract_if(.., |taken| taken.victim.0 == job).collect();
+            over.iter().for_each(|taken| self.count(queues, taken, false));
+        }
+    }
+
+    /// A job comes to hold so many thousandths of a GPU: of what others lost there, the first comes first.
+    pub(crate) fn comes(&mut self, queues: &[Queue], gpu: GpuId, (by, queue): Member, mut milli: u64) {
+        let Some(of) = self.gpus.get_mut(&gpu) else { return };
+        let first = of.taken.len();
+        for lost in &mut of.lost {
+            let part = lost.milli.min(milli);
+            if part > 0 {
+                (lost.milli, milli) = (lost.milli - part, milli - part);
+                of.taken.push(Taken { by, queue, victim: lost.victim, milli: part });
             }
         }
+        let new = of.taken.split_off(first);
+        new.iter().for_each(|taken| self.count(queues, taken, true));
+        self.gpus.entry(gpu).or_default().taken.extend(new);
     }
 
-    /// A job comes to a GPU, of which it holds so many thousandths.
-    pub(crate) fn comes(
-        &mut self,
-        queues: &[Queue],
-        gpu: GpuId,
-        job: (JobId, Option<QueueId>),
-        milli: u64,
-        now: Instant,
-    ) {
-        let (job, queue) = job;
-        if let Some(victim) = self.victims[gpu.index()].take().filter(|victim| victim.queue != queue) {
-            let stay = Stay { victim, queue, milli, since: now };
-            self.count(queues, &stay, true);
-            self.stays.insert((gpu, job), stay);
+    /// It lets that go.
+    pub(crate) fn leaves(&mut self, queues: &[Queue], gpu: GpuId, job: Member, milli: u64) {
+        if let Some(of) = self.gpus.get_mut(&gpu) {
+            let over: Vec<Taken> = of.taken.extract_if(.., |taken| taken.by == job.0).collect();
+            for taken in &over {
+                let lost = of.lost.iter_mut().find(|lost| lost.victim.0 == taken.victim.0);
+                lost.into_iter().for_each(|lost| lost.milli += taken.milli);
+            }
+            over.iter().for_each(|taken| self.count(queues, taken, false));
+        }
+        if let Some(gpus) = self.victims.get_mut(&job.0) {
+            gpus.insert(gpu);
+            self.gpus.entry(gpu).or_default().lost.push(Lost { victim: job, milli });
         }
     }
 
-    /// It leaves the GPU.
-    pub(crate) fn leaves(&mut self, queues: &[Queue], gpu: GpuId, job: JobId) {
-        if let Some(stay) = self.stays.remove(&(gpu, job)) {
-            self.count(queues, &stay, false);
-        }
-    }
-
-    fn count(&mut self, queues: &[Queue], stay: &Stay, comes: bool) {
+    fn count(&mut self, queues: &[Queue], taken: &Taken, comes: bool) {
         let path = |queue: Option<QueueId>| -> Vec<QueueId> {
             queue.into_iter().flat_map(|queue| queue_and_groups(queues, queue)).collect()
         };
-        let (gains, loses) = (path(stay.queue), path(stay.victim.queue));
-        let shift = |of: &mut u64| *of = if comes { *of + stay.milli } else { *of - stay.milli };
+        let (gains, loses) = (path(taken.queue), path(taken.victim.1));
+        let shift = |of: &mut u64| *of = if comes { *of + taken.milli } else { *of - taken.milli };
         gains.iter().filter(|id| !loses.contains(id)).for_each(|id| shift(&mut self.reclaimed[id.index()]));
         loses.iter().filter(|id| !gains.contains(id)).for_each(|id| shift(&mut self.given_up[id.index()]));
     }

@@ -41,7 +41,7 @@ impl Unit {
             Unit::Share => percent(x, false),
             Unit::Times => format!("{:.2}", unsigned_zero(x, 2)),
             Unit::Count => format!("{:.0}", unsigned_zero(x, 0)),
-            Unit::GpuHours => format!("{:.1} GPU-h", unsigned_zero(x, 1)),
+            Unit::GpuHours => format!("{:.*} GPU-h", small_digits(x), x),
         }
     }
 
@@ -56,7 +56,10 @@ impl Unit {
             Unit::Share => format!("{:.1} ± {:.1} %", unsigned_zero(100.0 * mean, 1), 100.0 * half),
             Unit::Times => format!("{:.2} ± {half:.2}", unsigned_zero(mean, 2)),
             Unit::Count => format!("{:.1} ± {half:.1}", unsigned_zero(mean, 1)),
-            Unit::GpuHours => format!("{:.1} ± {half:.1} GPU-h", unsigned_zero(mean, 1)),
+            Unit::GpuHours => {
+                let digits = small_digits(mean);
+                format!("{mean:.digits$} ± {half:.digits$} GPU-h")
+            }
         }
     }
 }
@@ -79,6 +82,17 @@ fn scale(seconds: f64) -> (f64, &'static str) {
         s if s < 7_200.0 => (60.0, "min"),
         s if s < 172_800.0 => (3600.0, "h"),
         _ => (86_400.0, "d"),
+    }
+}
+
+/// Digits behind the point of a number that may be small, and is no less than 0.
+fn small_digits(value: f64) -> usize {
+    if value >= 10.0 || value == 0.0 {
+        1
+    } else if value >= 0.1 {
+        2
+    } else {
+        4
     }
 }
 
@@ -113,6 +127,10 @@ mod tests {
         assert_eq!(percent(-0.0006, true), "-0.1 %");
         assert_eq!(percent(0.012, true), "+1.2 %");
         assert_eq!(Unit::Times.text(-0.001), "0.00");
+        assert_eq!(
+            [7853.2, 4.25, 0.0139, 0.0].map(|x| Unit::GpuHours.text(x)),
+            ["7853.2 GPU-h", "4.25 GPU-h", "0.0139 GPU-h", "0.0 GPU-h"]
+        );
         assert_eq!(Unit::Count.text(-0.2), "0");
         assert_eq!(span(-0.001), "0.00 s");
     }

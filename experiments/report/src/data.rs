@@ -72,7 +72,8 @@ fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Seconds => "s",
         Unit::Share => "share",
-        Unit::Times | Unit::GpuHours => "times",
+        Unit::Times => "times",
+        Unit::GpuHours => "gpu-h",
         Unit::Count => "count",
     }
 }

@@ -269,8 +269,8 @@ fn cautions_of(row: &PolicyRuns<'_>) -> Vec<String> {
     let preemptions = total(|of| of.preemptions as f64) / jobs as f64;
     if preemptions >= 1.0 && lasting < LASTING * held {
         notes.push(format!(
-            "{:.0} % of the time that GPUs were held {under} made progress that lasted, with {preemptions:.0} preemptions a job: are its \
-             rounds longer than what a preemption takes by `costs`?",
+            "{:.0} % of the time that GPUs were held {under} made progress that lasted, with {preemptions:.1} preemptions for each \
+             job: is the time between them longer than what one takes by `costs`?",
             100.0 * lasting / held
         ));
     }

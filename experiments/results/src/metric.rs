@@ -190,7 +190,7 @@ pub const METRICS: &[Metric] = &[
     of("gpus_idle", Share, Neither, Serves, |s| serving(s, |of| of.uses[4]), "Free GPU-time, over all GPU-time."),
     of("queues_short", Share, Lower, Queued, |s| queues(s, |of| of.short, |of| of.deserved), "GPU-time that queues deserved and did not hold, over what they deserved, in the window; a queue deserves what it is guaranteed and its part by weight of the rest, as far as its jobs ask for it.").shown("short").compared(),
     of("queues_borrowed", Share, Neither, Queued, |s| queues(s, |of| of.borrowed, |of| of.held), "GPU-time that queues held beyond what they are guaranteed, over what they held, in the window.").shown("borrowed"),
-    of("queues_reclaimed_gpu_h", GpuHours, Neither, Queued, reclaimed, "GPU-hours that jobs held, in the window, on GPUs from which the policy had preempted a job of another queue; one that goes on elsewhere within a second was moved, and does not count.").shown("reclaimed"),
+    of("queues_reclaimed_gpu_h", GpuHours, Neither, Queued, reclaimed, "GPU-hours that jobs held, in the window, of GPUs that the policy took from jobs of other queues, as long as those wait.").shown("reclaimed"),
     of("deadlines", Count, Neither, Due, |s| deadlines(s, |of| of.jobs as f64), "Jobs with a deadline."),
     of("deadlines_met", Share, Higher, Due, |s| deadlines(s, |of| of.met as f64 / of.jobs as f64), "Jobs that completed by their deadline, of all that have one: refused and unfinished ones count as missed.").shown("deadlines met").compared(),
     of("tardiness_mean_s", Seconds, Lower, CompletedDue, |s| tardiness(s, |of| of.tardiness_mean), "How long after its deadline a job completed, 0 if before: the mean over completed jobs that have one.").shown("tardiness"),

@@ -98,7 +98,7 @@ fn parts_of_a_node_that_one_queue_leaves_are_cells_of_others() {
     for queues in [[("a", 4), ("b", 12)], [("b", 12), ("a", 4)]] {
         assert_eq!(starts(2, 8, &queues, &[("b", 8, 0), ("a", 8, -1), ("b", 4, 0)]), [0.0, 1.0, 2.0]);
     }
-    // Three pairs on a node of six: whoever owns two of them takes those back.
+    // Three pairs on a node of six: the queue that owns two of them takes those back.
     assert_eq!(starts(1, 6, &[("a", 2), ("b", 4)], &[("a", 6, -1), ("b", 2, 0), ("b", 2, 0)]), [0.0, 1.0, 2.0]);
     // Six each of three nodes of four: two own a node and a half.
     let jobs = [("b", 4, 0), ("a", 4, -1), ("a", 4, -1), ("b", 2, 0)];

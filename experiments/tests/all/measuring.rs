@@ -249,7 +249,7 @@ fn work_that_the_end_of_time_cuts_off_is_unfinished() {
 }
 
 #[test]
-fn rounds_that_preemptions_eat_up_are_said_so() {
+fn preemptions_that_leave_no_time_for_progress_are_noted() {
     // Two jobs take turns on one GPU, a minute each, of which saving and restoring take 40 s.
     let of = |state: &str| {
         let costs = format!("costs: Costs(checkpoint: {state:?}, restore: {state:?})");
@@ -259,7 +259,8 @@ fn rounds_that_preemptions_eat_up_are_said_so() {
     };
     let note = "of the time that GPUs were held under gavel made progress that lasted";
     assert!(
-        of("20s").contains(&format!("36 % {note}, with 27 preemptions a job: are its rounds longer")),
+        of("20s")
+            .contains(&format!("36 % {note}, with 27.0 preemptions for each job: is the time between them longer")),
         "{}",
         of("20s")
     );

@@ -84,17 +84,16 @@ fn a_queue_whose_job_never_starts_is_short_until_the_window_ends() {
     assert!(rows.lines().nth(2).is_some_and(|row| row.contains(",b,1,0,0,,,,,0,1.66")), "{rows}");
 }
 
+/// GPU-seconds by queue: reclaimed, and given up.
+fn counted(spec: &str) -> Vec<[f64; 2]> {
+    let spec = spec.replace("workload:", "measure: Window(until: AllEnded), workload:");
+    let (summary, _) = results::<JobRecord>(&planned(&spec).unwrap_or_else(|error| panic!("{error}")));
+    let seconds = |hours: f64| (hours * 3600.0 * 1e3).round() / 1e3;
+    summary.queues.iter().map(|of| [seconds(of.reclaimed_gpu_h), seconds(of.given_up_gpu_h)]).collect()
+}
+
 #[test]
 fn what_a_queue_takes_back_counts_as_long_as_it_holds_it() {
-    // GPU-seconds by queue: reclaimed, and given up.
-    let counted = |spec: &str| -> Vec<[f64; 2]> {
-        let (summary, _) = results::<JobRecord>(
-            &planned(&spec.replace("workload:", "measure: Window(until: AllEnded), workload:"))
-                .unwrap_or_else(|error| panic!("{error}")),
-        );
-        let seconds = |hours: f64| (hours * 3600.0 * 1e3).round() / 1e3;
-        summary.queues.iter().map(|of| [seconds(of.reclaimed_gpu_h), seconds(of.given_up_gpu_h)]).collect()
-    };
     // Queue b has two GPUs of a from 10 to 60 s. The two that a gives up go back to it: that is no reclaim.
     let grouped =
         format!("Queue(name: \"lab\"), {}", HALVES.replace("guaranteed: 2", "parent: \"lab\", guaranteed: 2"));
@@ -123,4 +122,40 @@ fn what_a_queue_takes_back_counts_as_long_as_it_holds_it() {
         assert_eq!(counted(&moves), [[0.0; 2]; 2], "{costs}");
         assert_eq!(results::<JobRecord>(&planned(&moves).expect("a plan")).0.preemptions, 1);
     }
+}
+
+#[test]
+fn what_a_queue_gives_up_is_what_its_jobs_had_as_long_as_they_wait() {
+    let job = |at: u32, seconds: u32, queue: &str, share: f64| {
+        format!("Job(submit: \"{at}s\", gpus: 1, share: {share}, duration: \"{seconds}s\", queue: {queue:?}),")
+    };
+    let jobs = |all: &[(u32, u32, &str, f64)]| {
+        let all: Vec<String> =
+            all.iter().map(|(at, seconds, queue, share)| job(*at, *seconds, queue, *share)).collect();
+        format!("Jobs([{}])", all.concat())
+    };
+    let on_one = |queues: &str, all: &[(u32, u32, &str, f64)], policy: &str| {
+        spec(queues, &jobs(all), policy).replace("gpus: 4, kind", "gpus: 1, kind")
+    };
+    let (two, srtf) = ("Queue(name: \"a\"), Queue(name: \"b\")", "Policy(name: \"srtf\")");
+    // Four jobs of b in turn; and one of b that another of b preempts.
+    let turns: Vec<(u32, u32, &str, f64)> = (10..14).map(|at| (at, 10, "b", 1.0)).collect();
+    let turns = [&[(0, 1000, "a", 1.0)][..], &turns].concat();
+    assert_eq!(counted(&on_one(two, &turns, srtf)), [[0.0, 40.0], [40.0, 0.0]]);
+    let within = [(0, 1000, "a", 1.0), (10, 100, "b", 1.0), (11, 20, "b", 1.0)];
+    assert_eq!(counted(&on_one(two, &within, srtf)), [[0.0, 120.0], [120.0, 0.0]]);
+    // Job 0 saves its state until 40 s. Job 1 is to have its GPU and does not get it, since job 2 is shorter: it has lost nothing.
+    let three = format!("{two}, Queue(name: \"c\")");
+    let awaits = on_one(&three, &[(0, 100, "a", 1.0), (10, 50, "b", 1.0), (20, 20, "c", 1.0)], srtf);
+    let awaits = awaits.replace("workload:", "costs: Costs(checkpoint: \"30s\"), workload:");
+    assert_eq!(counted(&awaits), [[0.0, 70.0], [50.0, 0.0], [20.0, 0.0]]);
+    // Two halves of a GPU; and a fifth of one, of which the other job takes nine tenths.
+    let stops = "Policy(name: \"script\", with: {\"source\": \"def decide(w, r, n, c):\\n    b = [j for j in w if j.queue == 1]\\n    \
+        if b: return [stop(j) for j in r if j.queue == 0] + [start(j) for j in b]\\n    return [start(j) for j in w]\\n\"})";
+    let halves = [(0, 100, "a", 0.5), (0, 100, "a", 0.5), (10, 50, "b", 0.5), (10, 50, "b", 0.5)];
+    assert_eq!(counted(&on_one(two, &halves, stops)), [[0.0, 50.0], [50.0, 0.0]]);
+    let guaranteed = "Queue(name: \"a\"), Queue(name: \"b\", guaranteed: 1)";
+    assert_eq!(counted(&on_one(guaranteed, &halves, KAI)), [[0.0, 50.0], [50.0, 0.0]]);
+    let fifth = [(0, 100, "a", 0.2), (10, 50, "b", 0.9)];
+    assert_eq!(counted(&on_one(two, &fifth, stops)), [[0.0, 10.0], [10.0, 0.0]]);
 }

@@ -1,4 +1,4 @@
-//! Shares that a solver has computed elsewhere: of the best answers of an objective a published run has that of its solver, to the last bit.
+//! Shares that a solver has computed elsewhere. An objective has many best answers, and their last bits decide between jobs: a published run has those of its solver.
 
 use std::collections::BTreeMap;
 
@@ -36,12 +36,16 @@ impl Given {
     /// Those of the next computation.
     ///
     /// # Errors
-    /// There is none, or a job has no share in it.
+    /// There is none, a job has no share in it, or one that is not there has.
     pub fn next(&mut self, jobs: &[JobId]) -> Result<Vec<f64>, PolicyError> {
         let at = self.next;
         self.next += 1;
-        let missing = |what: String| PolicyError::BadConfig(format!("weights: computation {at}: {what}"));
+        let missing =
+            |what: String| PolicyError::BadConfig(format!("weights: computation {at}, counted from 0: {what}"));
         let shares = self.computations.get(at).ok_or_else(|| missing("there is none".into()))?;
+        if let Some(other) = shares.keys().find(|job| !jobs.contains(job)) {
+            return Err(missing(format!("job {other} is not there")));
+        }
         let of = |job: &JobId| shares.get(job).copied().ok_or_else(|| missing(format!("job {job} has no share")));
         jobs.iter().map(of).collect()
     }
@@ -57,9 +61,11 @@ mod tests {
         assert_eq!(given.next(&[0]).expect("shares"), [1.0]);
         assert_eq!(given.next(&[0, 2]).expect("shares"), [0.25, 0.75]);
         let why = |of: Result<Vec<f64>, PolicyError>| format!("{:?}", of.expect_err("missing"));
-        assert!(why(given.next(&[0])).contains("computation 2: there is none"));
+        assert!(why(given.next(&[0])).contains("computation 2, counted from 0: there is none"));
+        let mut given = Given::read(b"[{\"0\": 1.0, \"7\": 1.0}]").expect("shares");
+        assert!(why(given.next(&[0])).contains("job 7 is not there"));
         let mut given = Given::read(b"[{\"0\": 1.0}]").expect("shares");
-        assert!(why(given.next(&[0, 1])).contains("computation 0: job 1 has no share"));
+        assert!(why(given.next(&[0, 1])).contains("computation 0, counted from 0: job 1 has no share"));
         for (text, found) in [
             ("", "needs the shares"),
             ("{}", "no list of shares"),

@@ -38,7 +38,7 @@ impl Policy for GavelLeases {
                     name: "objective",
                     kind: Kind::Choice(Objective::WORDS),
                     default: "\"gandiva-fair\"",
-                    about: "What shares are the best for; allox, min-total-duration and finish-time-fairness need `remaining`, max-sum-throughput needs `steps`. For given shares are a solver's: `weights` names a file with a list in JSON, an object of shares by the number of the job for each computation.",
+                    about: "What shares are the best for; allox, min-total-duration and finish-time-fairness need `remaining`, max-sum-throughput needs `steps`. For given shares are a solver's: `weights` names a file with a list in JSON, an object of shares by the number of the job for each time that they are computed.",
                 },
                 Param {
                     name: "round",

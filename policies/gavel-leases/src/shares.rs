@@ -43,7 +43,7 @@ pub enum Objective {
     MinTotalDuration,
     /// The worst ratio of a job's completion time to that with its own part of the cluster (Themis' metric).
     FinishTimeFairness(Isolated),
-    /// What a solver has said of it.
+    /// Shares that a solver has computed elsewhere.
     Given(Given),
 }
 

@@ -57,7 +57,7 @@ fn guaranteed(queue: &Queue, queues: &[Queue]) -> f64 {
     queue.guaranteed.max(within)
 }
 
-/// The chain of a node: pairs of GPUs, pairs of those, as far as that goes into its GPUs, and the node of as many of the last as there are: two, or an odd number.
+/// The chain of a node: pairs of GPUs, and pairs of those, as far as they divide its GPUs; the node is the last pair, or an odd number of them.
 fn chain_of(cells: &mut Cells, topology: &Topology, node: &Node) -> usize {
     let kind = &topology.gpu_types[node.gpu_type as usize].name;
     let name = format!("{kind}, {} in a node", node.gpus);

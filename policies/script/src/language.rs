@@ -341,12 +341,18 @@ impl Script {
     /// What went wrong in a call of a function, and where: where it begins, if it can't be called so.
     fn failed(&self, name: &str, error: &starlark::Error) -> String {
         let said = said(error);
-        let names = |line: &str| {
-            let rest = line.strip_prefix("def ").unwrap_or(line).trim_start();
-            rest.strip_prefix(name).is_some_and(|rest| rest.trim_start().starts_with(['(', '=']))
+        // Of several definitions the last one holds.
+        let lines = || self.source.lines().zip(1..);
+        let is = |line: &str, before: &str, after: char| {
+            let rest = line.trim_start().strip_prefix(before).and_then(|rest| rest.trim_start().strip_prefix(name));
+            rest.is_some_and(|rest| rest.trim_start().starts_with(after))
         };
-        match self.source.lines().zip(1..).filter(|(line, _)| names(line)).last() {
-            Some((line, at)) if error.span().is_none() => format!("line {at}, column 1, at `{}`: {said}", line.trim()),
+        let defined = lines().filter(|(line, _)| is(line, "def ", '(')).last();
+        match defined.or_else(|| lines().filter(|(line, _)| is(line, "", '=')).last()) {
+            Some((line, at)) if error.span().is_none() => {
+                let column = line.chars().take_while(|c| c.is_whitespace()).count() + 1;
+                format!("line {at}, column {column}, at `{}`: {said}", line.trim())
+            }
             _ => said,
         }
     }

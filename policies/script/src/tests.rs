@@ -113,6 +113,8 @@ fn a_function_that_can_not_be_called_so_has_its_place() {
     for (source, at) in [
         ("x = 1\ndef key(job): return 0", "line 2, column 1, at `def key(job): return 0`: "),
         ("key = lambda: 0\n", "line 1, column 1, at `key = lambda: 0`: "),
+        ("def key(job):\n    return 0\nx = [key(1)]\nkey = key", "line 1, column 1, at `def key(job):`: "),
+        ("if True:\n    def key(job): return 0", "line 2, column 5, at `def key(job): return 0`: "),
         ("def key(j, c): return 0\n\ndef place(j): return []", "line 3, column 1, at `def place(j): return []`: "),
     ] {
         let config = json!({ "source": source }).to_string();

@@ -21,22 +21,21 @@ impl Ledger {
         if let Some(queues) = &mut self.queues {
             let row = &self.rows[job];
             let (of, milli) = ((job, row.queue), row.share.into());
-            if comes { queues.comes(gpu, of, milli, self.now) } else { queues.leaves(gpu, of, milli) }
+            if comes { queues.comes(gpu, of, milli) } else { queues.leaves(gpu, of, milli) }
         }
     }
 
-    /// The policy preempts a job that has GPUs.
+    /// The policy preempts a job.
     pub(super) fn taken(&mut self, job: JobId) {
         if let Some(queues) = &mut self.queues {
-            let row = &self.rows[job];
-            queues.preempted(job, row.queue, &row.last_gpus);
+            queues.preempted(job);
         }
     }
 
-    /// A job is given GPUs, and not those that it had.
+    /// A job is given GPUs, or waits no more.
     pub(super) fn given_again(&mut self, job: JobId) {
         if let Some(queues) = &mut self.queues {
-            queues.goes_on(job, &self.rows[job].last_gpus, self.now);
+            queues.goes_on(job);
         }
     }
 

@@ -33,11 +33,12 @@ function number(value) {
   if (size >= 1e6 || size < 1e-3) return value.toExponential(2);
   return String(Number(value.toPrecision(4)));
 }
-// A value in its unit: s, share, times, count.
+// A value in its unit: s, share, times, count, gpu-h.
 function said(value, unit) {
   if (value === null || value === undefined || Number.isNaN(value)) return '–';
   if (unit === 's') return span(value);
   if (unit === 'share') return `${(100 * value).toFixed(1)} %`;
+  if (unit === 'gpu-h') return `${number(value)} GPU-h`;
   if (unit === 'change') {
     const text = (100 * value).toFixed(1);
     return Number(text) === 0 ? '0.0 %' : `${value > 0 ? '+' : ''}${text} %`;
