@@ -50,13 +50,16 @@ impl Reclaims {
         self.victims.insert(job, BTreeSet::new());
     }
 
-    /// A job goes on, or waits no more: nothing is lost to it.
+    /// A job goes on, or waits no more: nothing is lost to it. What another has of it then is of the next that lost there, if one did.
     pub(crate) fn goes_on(&mut self, queues: &[Queue], job: JobId) {
         for gpu in self.victims.remove(&job).unwrap_or_default() {
             let Some(of) = self.gpus.get_mut(&gpu) else { continue };
             of.lost.retain(|lost| lost.victim.0 != job);
             let over: Vec<Taken> = of.taken.extract_if(.., |taken| taken.victim.0 == job).collect();
-            over.iter().for_each(|taken| self.count(queues, taken, false));
+            for taken in over {
+                self.count(queues, &taken, false);
+                self.comes(queues, gpu, (taken.by, taken.queue), taken.milli);
+            }
         }
     }
 
