@@ -214,7 +214,7 @@ impl Ledger {
 
     /// The policy refused a job that waited.
     pub fn refused(&mut self, job: JobId) {
-        self.given_again(job);
+        self.wait_ends(job);
         let row = &mut self.rows[job];
         (row.outcome, row.end) = (Outcome::Refused, Some(self.now));
         self.demand(job, false);
@@ -226,7 +226,7 @@ impl Ledger {
     /// # Errors
     /// Where one is promised to another.
     pub fn given(&mut self, job: JobId, gpus: &[GpuId]) -> Result<(), AccountingError> {
-        self.given_again(job);
+        self.wait_ends(job);
         let mut awaited = 0;
         for gpu in gpus {
             let slot = gpu.index();

@@ -33,7 +33,7 @@ impl Ledger {
     }
 
     /// A job is given GPUs, or waits no more.
-    pub(super) fn given_again(&mut self, job: JobId) {
+    pub(super) fn wait_ends(&mut self, job: JobId) {
         if let Some(queues) = &mut self.queues {
             queues.goes_on(job);
         }
